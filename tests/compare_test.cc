@@ -1,6 +1,7 @@
 // `paceline compare`, and `paceline report` on the folder it leaves.
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -68,6 +69,27 @@ TEST(Compare, TrainsAJobAsSeveralWouldPlanIt) {
       EXPECT_THAT(compared.output, testing::HasSubstr("\n" + policy + ", " + way + "  "));
   }
   EXPECT_THAT(compared.errors, testing::HasSubstr("(as gpipe plans it; "));
+}
+
+TEST(Compare, AModelIsMeasuredOnceForAllRuns) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "run", "epochs = 0.1\nmicro_batch = 2\n", "[[device]]\ncount = 2\npace_ms = 20\n");
+  const Ended compared =
+      run({"compare", job.string(), "--virtual", "--parallel", "data,joint,gpipe", "--seeds", "2"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_THAT(compared.errors, testing::HasSubstr("2 of 6: joint, seed="));
+  std::map<std::string, int> measured;
+  for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder / "run" / "runs")->path())) {
+    if (!entry.is_directory()) continue;
+    const std::string text = read_text(entry.path() / "job.toml");
+    std::string times;
+    for (std::size_t at = 0; (at = text.find("work_ms = ", at)) != std::string::npos; ++at)
+      times += text.substr(at, text.find_first_of(",}\n", at) - at) + "; ";
+    ++measured[times];
+  }
+  EXPECT_EQ(measured[""], 2) << "data parallelism needs no times";
+  EXPECT_EQ(measured.size(), 2u);
 }
 
 TEST(Compare, SaysThatNoneReachedTheTarget) {
@@ -167,6 +189,96 @@ TEST(Compare, GoesOnWhereItStopped) {
   EXPECT_EQ(again.output, ended.output);
   EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 3")));
   EXPECT_EQ(run({"compare", "--resume", (folder / "runs").string()}).status, 2);
+}
+
+// With a rate that rises so far that the weights of the next updates are no numbers.
+constexpr char kDiverges[] =
+    "[schedule]\nshape = \"table\"\ntable = [[0.6, 1], [0.6, 1e38]]\n[evaluate]\nevery_epochs = 0.5\n";
+
+TEST(Compare, APolicyThatDivergesIsAResultAndTheNextOneIsTrained) {
+  const TempFolder folder;
+  const fs::path job =
+      write_job(folder, "job", "epochs = 1\n", std::string(kDiverges) + "target = \"loss <= 5.5\"\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  for (const char* policy : {"bsp", "asp"}) {
+    EXPECT_THAT(compared.errors, testing::HasSubstr(fmt::format("\n{}: version ", policy)));
+    EXPECT_THAT(compared.output, testing::HasSubstr(fmt::format("\n{} (diverged)  ", policy)));
+    EXPECT_THAT(compared.output,
+                testing::HasSubstr(fmt::format("\n{} is not ranked: its training diverged\n", policy)));
+  }
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  const Ended again = run({"compare", "--resume", comparison.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(again.output, compared.output);
+  EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 2: "))) << "nothing is trained again";
+  EXPECT_EQ(run({"report", comparison.string()}).output, compared.output);
+  EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr("bsp (diverged)"));
+  const Ended lines = run({"compare", "--resume", comparison.string(), "--json"});
+  const auto line = nlohmann::json::parse(lines.output.substr(0, lines.output.find('\n')));
+  EXPECT_EQ(line.at("summary").at("ending"), "diverged");
+}
+
+// A worker's loss or a server's weights end a live run.
+TEST(Compare, ALiveRunThatDivergesIsAResultToo) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 1\n", kDiverges);
+  const Ended compared = run({"compare", job.string(), "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  for (const char* policy : {"\nbsp (diverged)  ", "\nasp (diverged)  "})
+    EXPECT_THAT(compared.output, testing::HasSubstr(policy));
+}
+
+std::int64_t samples_of(const fs::path& comparison, const std::string& policy) {
+  for (const auto& entry : fs::directory_iterator(comparison)) {
+    if (!entry.path().string().ends_with("-" + policy)) continue;
+    return nlohmann::json::parse(read_text(entry.path() / "summary.json")).at("summary").at("samples");
+  }
+  ADD_FAILURE() << "no run of " << policy;
+  return 0;
+}
+
+TEST(Compare, ARunThatEndedAtItsTargetIsNotTrainedOn) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 20\n",
+                                 "[evaluate]\nevery_epochs = 0.25\ntarget = \"loss <= 5.5\"\n"
+                                 "stop_at_target = true\n");
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  const std::int64_t before = samples_of(comparison, "bsp");
+  ASSERT_LT(before, 20 * kSmallJobSamples) << "it has to end at its target";
+  const Ended again = run({"compare", "--resume", comparison.string()});
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_THAT(again.errors, testing::Not(testing::HasSubstr(" of 2: ")));
+  EXPECT_EQ(again.output, compared.output);
+  EXPECT_EQ(samples_of(comparison, "bsp"), before);
+}
+
+TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
+  const TempFolder folder;
+  const fs::path job = write_job(folder, "job", "epochs = 20\n", "[evaluate]\ntarget = \"loss <= 5.5\"\n");
+  Program first({"compare", job.string(), "--virtual", "--policies", "bsp,asp,ssp:2"});
+  ASSERT_TRUE(first.until_said("2 of 3: "));
+  const fs::path comparison = fs::directory_iterator(folder / "job" / "runs")->path();
+  // So far that there is something to report.
+  ASSERT_TRUE(first.until([&] {
+    return std::any_of(fs::directory_iterator(comparison), fs::directory_iterator(), [](const auto& entry) {
+      std::error_code unknown;
+      return entry.path().string().ends_with("-asp") &&
+             fs::file_size(entry.path() / "metrics.jsonl", unknown) > 0 && !unknown;
+    });
+  }));
+  first.signal(SIGINT);
+  const Ended stopped = first.wait();
+  ASSERT_EQ(stopped.status, 128 + SIGINT) << stopped.errors;
+  for (const std::string& output : {stopped.output, run({"report", comparison.string()}).output}) {
+    EXPECT_THAT(output, testing::ContainsRegex("\nasp \\(unfinished\\) .* – +– +–\n"));
+    EXPECT_THAT(output,
+                testing::HasSubstr("\n1 of 3 trainings are done, so it is open who is the fastest\n"));
+    EXPECT_THAT(output, testing::Not(testing::HasSubstr("bsp *")));
+  }
+  EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr("asp (unfinished)"));
 }
 
 TEST(Compare, AsksForSomethingToCompare) {

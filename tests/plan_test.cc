@@ -114,6 +114,23 @@ TEST(Plan, ASimulationSaysWhatEachOfThemTook) {
                                              "hetpipe", "frozen"}));
 }
 
+// The budget slows Paceline's run down, so that it is not over when all devices leave.
+TEST(Plan, NothingIsComparedWithARunThatEndedEarly) {
+  const TempFolder folder;
+  for (const char* name : {"a.toml", "b.toml"}) {
+    write_text(folder / name,
+               "batch = 32\nbatches = 60\n[model]\nlayers = [10, 10]\n[planner]\nv = 1\n"
+               "[[device]]\nname = \"fast\"\nprice_per_hour = 3600\n"
+               "[[device]]\nname = \"slow\"\nspeed = 0.25\nprice_per_hour = 36\n[[budget]]\nmost = 0.1\n"
+               "[[change]]\nat_s = 40\ndevice = \"fast\"\nwhat = \"leave\"\n"
+               "[[change]]\nat_s = 40\ndevice = \"slow\"\nwhat = \"leave\"\n");
+  }
+  const Ended both = run({"simulate", (folder / "a.toml").string(), (folder / "b.toml").string()});
+  ASSERT_EQ(both.status, 0) << both.errors;
+  EXPECT_NE(both.output.find("| paceline | – | – |\n"), std::string::npos) << both.output;
+  EXPECT_NE(both.output.find("| lb-bsp | 528.8 | 528.8 |\n"), std::string::npos) << both.output;
+}
+
 TEST(Plan, SeveralSimulationsMakeOneListAndHaveNoPolicies) {
   const TempFolder folder;
   for (const char* name : {"a.toml", "b.toml"}) {

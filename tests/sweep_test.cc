@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 
 #include <absl/strings/str_split.h>
 #include <gtest/gtest.h>
@@ -145,6 +146,127 @@ TEST(Sweep, TrainsAgainWhatHasChanged) {
       << changed.output;
 }
 
+// A person who builds the program anew in the middle of a long sweep keeps the results, and knows of it.
+TEST(Sweep, ResultsOfAnotherBuildAreKeptAndSaid) {
+  const TempFolder folder;
+  const fs::path sweep = small_sweep(folder.path(), "0.2"), file = folder / "out" / "results.jsonl";
+  const Ended first = run({"sweep", sweep.string()});
+  ASSERT_EQ(first.status, 0) << first.errors;
+  EXPECT_EQ(first.output.find("another build"), std::string::npos);
+  std::string text;
+  for (const auto& line : results(folder.path())) {
+    nlohmann::ordered_json older = line;
+    older["wall_s"] = 1;
+    EXPECT_EQ(older.at("build").get<std::string>().rfind("0.", 0), 0u);
+    if (text.empty()) older["build"] = "0.0.1 0123456789abcdef";
+    if (line.at("axes").at("method") == "ASP") {  // an older program wrote no such keys
+      for (const char* key : {"build", "inputs", "diverged"}) older.erase(key);
+    }
+    text += older.dump() + "\n";
+  }
+  write_text(file, text);
+  const std::string page = (folder / "page.html").string();
+  const Ended again = run({"sweep", sweep.string(), "--html", page});
+  ASSERT_EQ(again.status, 0) << again.errors;
+  EXPECT_EQ(read_text(file), text) << "nothing is trained";
+  const std::string said = "3 of 4 trainings are by another build of Paceline (this one is 0.";
+  for (const std::string& where : {again.errors, again.output, read_text(page)})
+    EXPECT_NE(where.find(said), std::string::npos) << where;
+  EXPECT_NE(again.errors.find("to train them again, remove their lines from " + file.string()),
+            std::string::npos)
+      << again.errors;
+}
+
+// One training, from the initial weights in folder/weights.safetensors; folder/plain.toml is the job without them.
+fs::path sweep_from_weights(const fs::path& folder) {
+  const fs::path sweep = small_sweep(folder, "0.2",
+                                     "[[axis]]\nname = \"method\"\n[[axis.value]]\nname = \"ASP\"\nset = "
+                                     "[\"sync.policy=asp\"]\n[[axis]]\nname = \"seed\"\n[[axis.value]]\n"
+                                     "name = \"1\"\n");
+  std::string job = read_text(folder / "job.toml");
+  write_text(folder / "plain.toml", job);
+  job.replace(job.find("[model]\n"), 8,
+              "[model]\nweights = \"" + (folder / "weights.safetensors").string() + "\"\n");
+  write_text(folder / "job.toml", job);
+  return sweep;
+}
+
+TEST(Sweep, TrainsAgainOnOtherDataAndFromOtherWeights) {
+  const TempFolder folder;
+  const fs::path sweep = sweep_from_weights(folder.path()), weights = folder / "weights.safetensors";
+  const auto make_weights = [&](const std::string& seed) {
+    const fs::path runs = folder / ("runs" + seed);
+    ASSERT_EQ(run({"train", (folder / "plain.toml").string(), "--virtual", "--set",
+                   "runs_dir=" + runs.string(), "--set", "seed=" + seed})
+                  .status,
+              0);
+    fs::remove(weights);
+    ASSERT_EQ(run({"export", only_run(runs).string(), weights.string()}).status, 0);
+  };
+  make_weights("1");
+  const auto lines_after = [&] {
+    const Ended ended = run({"sweep", sweep.string()});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    const auto lines = results(folder.path());
+    const bool again = ended.errors.find(
+                           "1 training is on other data or other initial weights than before, and is "
+                           "trained again\n") != std::string::npos;
+    EXPECT_EQ(again, ended.errors.find("1 of 1: ") != std::string::npos && lines.size() > 1) << ended.errors;
+    return lines.size();
+  };
+  EXPECT_EQ(lines_after(), 1u);
+  EXPECT_EQ(lines_after(), 1u);
+  const std::string first_weights = read_text(weights);
+  make_weights("2");
+  EXPECT_EQ(lines_after(), 2u);
+  const std::string first_text = read_text(folder / "text.txt");
+  write_text(folder / "text.txt", first_text + "one more line\n");
+  EXPECT_EQ(lines_after(), 3u);
+  write_text(folder / "text.txt", first_text);
+  write_text(weights, first_weights);
+  EXPECT_EQ(lines_after(), 3u) << "the first line counts again";
+  const auto lines = results(folder.path());
+  EXPECT_EQ(lines[0].at("job"), lines[1].at("job"));
+  EXPECT_NE(lines[0].at("inputs"), lines[1].at("inputs"));
+  EXPECT_NE(lines[1].at("inputs"), lines[2].at("inputs"));
+}
+
+// The measured times of the units in a run's job.
+std::string measured_in(const fs::path& run) {
+  std::string times;
+  const std::string job = read_text(run / "job.toml");
+  for (std::size_t at = 0; (at = job.find("work_ms = ", at)) != std::string::npos; ++at)
+    times += job.substr(at, job.find_first_of(",}\n", at) - at) + "; ";
+  return times;
+}
+
+// Two measurements on a busy machine differ, and with them the plans and the modelled times.
+TEST(Sweep, AModelIsMeasuredOnceForAllTrainings) {
+  const TempFolder folder;
+  std::string axes = kAxes;
+  axes.replace(axes.find("sync.policy=bsp"), 15, "parallel=joint");
+  axes.replace(axes.find("sync.policy=asp"), 15, "parallel=gpipe");
+  const fs::path sweep = small_sweep(folder.path(), "0.2", axes), out = folder / "out";
+  const auto trained = [&] {
+    const Ended ended = run({"sweep", sweep.string()});
+    EXPECT_EQ(ended.status, 0) << ended.errors;
+    std::set<std::string> measured;
+    for (const auto& entry : fs::directory_iterator(out)) {
+      if (entry.is_directory()) measured.insert(measured_in(only_run(entry.path())));
+    }
+    EXPECT_EQ(measured.size(), 1u);
+    EXPECT_NE(*measured.begin(), "");
+    return results(folder.path());
+  };
+  const auto first = trained();
+  ASSERT_EQ(first.size(), 4u);
+  fs::remove(out / "results.jsonl");
+  EXPECT_EQ(trained(), first) << "later commands use the same times";
+  write_text(out / "models.json", "[]");
+  EXPECT_NE(run({"sweep", sweep.string()}).errors.find("models.json: is damaged; remove it"),
+            std::string::npos);
+}
+
 // Expects one line, exit status 2, and that nothing is made.
 void expect_bad(const fs::path& sweep, const std::vector<std::string>& parts) {
   const Ended ended = run({"sweep", sweep.string()});
@@ -166,6 +288,28 @@ TEST(Sweep, ATrainingThatDivergesIsAResult) {
   EXPECT_EQ(
       std::count_if(lines.begin(), lines.end(), [](const auto& line) { return line.at("loss").is_null(); }),
       2);
+}
+
+// Its evaluations are of weights that were still numbers.
+TEST(Sweep, ATrainingThatDivergesLateHasNoEnd) {
+  const TempFolder folder;
+  std::string axes = kAxes;
+  axes.replace(axes.find("\"sync.policy=asp\""), 17,
+               "\"sync.policy=asp\", \"schedule.shape=table\", \"schedule.table=[[0.8,1],[0.8,1e38]]\"");
+  const Ended ended = run({"sweep", small_sweep(folder.path(), "1", axes).string()});
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  const auto lines = results(folder.path());
+  ASSERT_EQ(lines.size(), 4u);
+  for (const auto& line : lines) {
+    const bool asp = line.at("axes").at("method") == "ASP";
+    EXPECT_EQ(line.at("diverged"), asp) << line;
+    EXPECT_EQ(line.at("loss").is_null(), asp) << line;
+    EXPECT_FALSE(line.at("best_loss").is_null()) << line;
+  }
+  EXPECT_NE(ended.output.find(", 2 diverged"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("ASP is not ranked: its training diverged with 2 of 2 seeds"),
+            std::string::npos)
+      << ended.output;
 }
 
 TEST(Sweep, ChecksEveryJobBeforeItTrainsOne) {

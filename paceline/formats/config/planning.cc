@@ -185,13 +185,17 @@ std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job,
 
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
                                        const planner::Plan& plan) {
-  std::vector<std::string> pipelines, layers;
+  std::vector<std::string> pipelines;
   for (const planner::PlannedReplica& replica : plan.replicas)
     pipelines.push_back(pipeline_text(job, replica));
-  for (const planner::LayerProfile& layer : model.layers) layers.push_back(layer_text(model, layer));
-  return {fmt::format("pipeline=[{}]", absl::StrJoin(pipelines, ",")),
-          fmt::format("layer=[{}]", absl::StrJoin(layers, ",")),
+  return {fmt::format("pipeline=[{}]", absl::StrJoin(pipelines, ",")), layer_setting(model),
           fmt::format("micro_batch={}", plan.micro_batch)};
+}
+
+std::string layer_setting(const planner::ModelProfile& model) {
+  std::vector<std::string> layers;
+  for (const planner::LayerProfile& layer : model.layers) layers.push_back(layer_text(model, layer));
+  return fmt::format("layer=[{}]", absl::StrJoin(layers, ","));
 }
 
 }  // namespace paceline::config

@@ -27,6 +27,9 @@ planner::Problem planning_problem(const JobConfig& job, const planner::ModelProf
 std::vector<std::string> plan_settings(const JobConfig& job, const planner::ModelProfile& model,
                                        const planner::Plan& plan);
 
+// The one of them that describes the measured model: "layer=[…]".
+std::string layer_setting(const planner::ModelProfile& model);
+
 // For a job with a plan by the planner; nullopt if the plan is the user's, or if the model was not measured.
 std::optional<control::ReplannerOptions> replanner_options(const JobConfig& job, RunTime time);
 

@@ -238,6 +238,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                                   .newest = runs::newest_checkpoint(job.paths),
                                   .lost_hosts = state.lost_hosts(),
                                   .wrong_workers = state.wrong_workers()};
+  if (!ended.can_go_on && absl::IsOutOfRange(ended.status))
+    recorder->note_diverged(std::string(ended.status.message()));
   if (!ended.can_go_on) {
     recorder->flush();
     keeping.over();

@@ -41,6 +41,9 @@ inline std::string lost_commits_key(std::int64_t attempt) {
 // Why the run went back from an attempt, if the attempt lived to record it.
 inline std::string went_back_key(std::int64_t attempt) { return "went_back_" + std::to_string(attempt); }
 
+// Why the training of an attempt diverged: its weights are no finite numbers.
+inline std::string diverged_key(std::int64_t attempt) { return "diverged_" + std::to_string(attempt); }
+
 // Two times of an attempt of a live run, in nanoseconds since 1970: the opening of its journal; and its first
 // release, with the job's time of that.
 inline std::string opened_key(std::int64_t attempt) { return "opened_" + std::to_string(attempt); }

@@ -62,6 +62,9 @@ class RunRecorder final : public control::RunListener {
     note(journal_->set(went_back_key(journal_->attempt()), why));
   }
 
+  // Records that the training diverged, which ends the run.
+  void note_diverged(const std::string& why) { note(journal_->set(diverged_key(journal_->attempt()), why)); }
+
   // Records a process's report about itself.
   void note_process(const control::ProcessReport& report) { journal_->note_process(report); }
   // Records lengths of shards, for an attempt that goes on from a checkpoint.

@@ -117,6 +117,7 @@ absl::StatusOr<OpenedRun> open_run(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
   info.attempts = static_cast<std::int64_t>(attempts.size());
   PACELINE_ASSIGN_OR_RETURN(info.lost_commits, lost_commits(journal, attempts, about));
+  info.diverged = about.contains(diverged_key(info.attempts));
   info.used_weights = used_weights_in(about);
   info.restarts = restarts_by_reason(about, info.attempts);
   return OpenedRun{paths,

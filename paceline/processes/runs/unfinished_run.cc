@@ -116,4 +116,17 @@ bool is_over(const std::string& run, const config::JobConfig& job) {
   return read.ok() && evaluated;
 }
 
+bool has_diverged(const std::string& run) {
+  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  const auto about = journal.ok() ? journal->run() : journal.status();
+  const auto attempts = journal.ok() ? journal->attempts() : journal.status();
+  return about.ok() && attempts.ok() && about->contains(diverged_key(std::ssize(*attempts)));
+}
+
+bool stopped_at_target(const std::string& run) {
+  const auto journal = store::JournalReader::open(store::RunPaths{run}.journal());
+  const auto finish = journal.ok() ? journal->finish() : journal.status();
+  return finish.ok() && *finish && (*finish)->cause == control::FinishCause::kTarget;
+}
+
 }  // namespace paceline::runs

@@ -38,4 +38,9 @@ std::optional<std::int64_t> recorded_dataset_size(const store::RunPaths& run);
 // is evaluated. Then a process that goes on with the run has nobody to wait for.
 bool is_over(const std::string& run, const config::JobConfig& job);
 
+// True if the newest attempt ended because the training diverged.
+bool has_diverged(const std::string& run);
+// True if the newest attempt ended because the target was reached.
+bool stopped_at_target(const std::string& run);
+
 }  // namespace paceline::runs

@@ -129,6 +129,32 @@ TEST(UnfinishedRun, IsOverOnceAllIsTrainedAndEvaluated) {
   EXPECT_FALSE(over("2"));
 }
 
+// Only the newest attempt counts: it may have gone on from before the end of an earlier one.
+TEST(UnfinishedRun, MayHaveEndedAtItsTargetOrDiverged) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job");
+  EXPECT_FALSE(stopped_at_target(paths.root) || has_diverged(paths.root)) << "without a journal";
+  const auto end = [&](auto&& write) {
+    const auto journal = store::Journal::open(paths.journal(), Version(0)).value();
+    write(*journal);
+    EXPECT_TRUE(journal->flush().ok());
+  };
+  end([](store::Journal& journal) {
+    journal.on_order(Time{}, control::Finish{"stop", control::FinishCause::kStopped});
+  });
+  EXPECT_FALSE(stopped_at_target(paths.root));
+  end([](store::Journal& journal) {
+    journal.on_order(Time{}, control::Finish{"target", control::FinishCause::kTarget});
+  });
+  EXPECT_TRUE(stopped_at_target(paths.root));
+  EXPECT_FALSE(has_diverged(paths.root));
+  end([](store::Journal& journal) { EXPECT_TRUE(journal.set(diverged_key(journal.attempt()), "why").ok()); });
+  EXPECT_TRUE(has_diverged(paths.root));
+  EXPECT_FALSE(stopped_at_target(paths.root));
+  end([](store::Journal&) {});
+  EXPECT_FALSE(has_diverged(paths.root));
+}
+
 TEST(UnfinishedRun, IsLedWhileAProcessUsesIt) {
   const store::TestDirectory runs;
   const store::RunPaths paths = make_run(runs.path(), "job-20260101");

@@ -44,6 +44,23 @@ void add_metrics(DataTable& table, const std::vector<Json>& metrics) {
   }
 }
 
+// Rows that say how much the other tables leave out, as the document of a long or large run does.
+void add_left_out(const Json& document, DataTable& summary) {
+  std::int64_t spans = 0, without = document.at("replicas_left_out");
+  for (const Json& replica : document.at("replicas")) {
+    if (replica.at("lane").is_null())
+      ++without;
+    else
+      spans += replica.at("lane").at("left_out").get<std::int64_t>();
+  }
+  summary.rows.push_back({"replicas_left_out", document.at("replicas_left_out")});
+  summary.rows.push_back({"events_left_out", document.at("events_left_out")});
+  summary.rows.push_back({"spans_left_out", spans});
+  summary.rows.push_back({"replicas_without_spans", without});
+  if (document.contains("time"))
+    summary.rows.push_back({"devices_left_out", document.at("time").at("devices_left_out")});
+}
+
 DataTable summary_table(const Json& document) {
   DataTable table{"summary", {"key", "value"}, {}};
   for (const char* key : {"title", "policy", "world"}) table.rows.push_back({key, document.at(key)});
@@ -51,6 +68,7 @@ DataTable summary_table(const Json& document) {
     if (value.is_primitive()) table.rows.push_back({key, value});
   }
   if (document.contains("time")) table.rows.push_back({"holds_back", document.at("time").at("holds_back")});
+  add_left_out(document, table);
   return table;
 }
 

@@ -58,5 +58,33 @@ TEST(DataTables, HaveWhatTheReportShows) {
   EXPECT_EQ(table_named(tables, "staleness").rows[0], (std::vector<Json>{0, 0, 100}));
 }
 
+// A person who adds up the rows of a table has to know that some are missing.
+TEST(DataTables, SayHowMuchTheyLeaveOut) {
+  report::RunStats stats({.title = "job", .policy = "bsp", .total_samples = 3200, .target = {}});
+  const Time end = report::run_example(report::uneven_four(), "bsp", stats);
+  Json document = report::report_json(stats.summary(end), stats.history(end));
+  const auto said = [&](const char* key) -> std::int64_t {
+    const std::vector<DataTable> tables = data_tables(document);
+    for (const auto& row : table_named(tables, "summary").rows) {
+      if (row[0] == key) return row[1];
+    }
+    ADD_FAILURE() << "no row " << key;
+    return -1;
+  };
+  for (const char* key : {"replicas_left_out", "events_left_out", "spans_left_out", "replicas_without_spans"})
+    EXPECT_EQ(said(key), 0) << key;
+  document["replicas_left_out"] = 7;
+  document["events_left_out"] = 8;
+  document["replicas"][0]["lane"]["left_out"] = 20;
+  document["replicas"][1]["lane"]["left_out"] = 3;
+  document["replicas"][2]["lane"] = nullptr;
+  EXPECT_EQ(said("replicas_left_out"), 7);
+  EXPECT_EQ(said("events_left_out"), 8);
+  EXPECT_EQ(said("spans_left_out"), 23);
+  EXPECT_EQ(said("replicas_without_spans"), 8);
+  document["time"] = {{"devices", Json::array()}, {"devices_left_out", 9}, {"holds_back", ""}};
+  EXPECT_EQ(said("devices_left_out"), 9);
+}
+
 }  // namespace
 }  // namespace paceline::exports

@@ -39,7 +39,7 @@ function tiles(run) {
     tile('Largest gap', count_text(summary.gap_max), '', 'iterations ahead of the slowest'),
     tile('Staleness', number(summary.staleness_mean, 2), '', `mean; at most ${count_text(summary.staleness_max)}`),
     tile('Commits', short_count(summary.commits), '', `${count_text(summary.iterations)} iterations`),
-    tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : 'it has not ended'));
+    tile('Elapsed', short_seconds(summary.elapsed_s), 's', summary.finished ? summary.finished_why : summary.ending === 'diverged' ? 'the training diverged' : 'it has not ended'));
 }
 
 // A chart of what data() gives. redraw() asks again.

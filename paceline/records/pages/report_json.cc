@@ -85,9 +85,17 @@ Json missed_paces_json(const Summary& summary) {
   return missed.empty() ? Json(nullptr) : Json(fmt::format("{}; {}", missed, kPaceAdvice));
 }
 
+// Null for a run that trains, or that was cut short.
+Json ending_json(const Summary& summary) {
+  static constexpr std::array kNames{"every_sample", "target", "stopped"};
+  if (summary.run.diverged) return "diverged";
+  return summary.finish_cause ? Json(kNames[static_cast<std::size_t>(*summary.finish_cause)]) : Json(nullptr);
+}
+
 Json summary_json(const Summary& summary, const History& history) {
   return {{"finished", summary.finished},
           {"finished_why", summary.finished_why},
+          {"ending", ending_json(summary)},
           {"attempts", summary.run.attempts},
           {"lost_commits", summary.run.lost_commits},
           {"start_s", json_seconds(history.start)},

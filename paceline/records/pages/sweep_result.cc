@@ -1,5 +1,8 @@
 #include "paceline/records/pages/sweep_result.h"
 
+#include <cmath>
+#include <string_view>
+
 namespace paceline::report {
 
 namespace {
@@ -19,6 +22,11 @@ bool read(const Json& json, std::int64_t& value) {
   return json.is_number_integer();
 }
 
+bool read(const Json& json, bool& value) {
+  if (json.is_boolean()) value = json.get<bool>();
+  return json.is_boolean();
+}
+
 // Calls visit(name, value) for every field, so that writing and reading have the same fields.
 template <class Result, class Visit>
 void visit_fields(Result& result, const Visit& visit) {
@@ -33,11 +41,13 @@ void visit_fields(Result& result, const Visit& visit) {
   visit("staleness_mean", result.staleness_mean);
   visit("staleness_max", result.staleness_max);
   visit("wall_s", result.wall_s);
+  visit("diverged", result.diverged);
 }
 
 Json field(double value) { return json_number(value); }
 Json field(const std::optional<double>& value) { return json_number(value); }
 Json field(std::int64_t value) { return value; }
+Json field(bool value) { return value; }
 
 // Nothing for a loss that is not a number (after divergence).
 std::optional<double> finite(const std::optional<double>& value) {
@@ -57,8 +67,10 @@ SweepResult sweep_result(const Summary& summary, double wall_s) {
                      .commits = summary.commits,
                      .staleness_mean = summary.staleness_mean,
                      .staleness_max = summary.staleness_max,
-                     .wall_s = wall_s};
-  if (const auto& last = summary.last_evaluation) {
+                     .wall_s = wall_s,
+                     .diverged = summary.run.diverged};
+  // The last evaluation of a training that diverged is of weights from before its end.
+  if (const auto& last = summary.last_evaluation; last && !result.diverged) {
     result.accuracy = finite(last->accuracy);
     result.loss = finite(last->loss);
   }
@@ -76,7 +88,8 @@ std::optional<SweepResult> sweep_result_from(const Json& json) {
   SweepResult result;
   bool good = true;
   visit_fields(result, [&](const char* name, auto& value) {
-    good = good && json.contains(name) && read(json.at(name), value);
+    const bool there = json.contains(name);
+    good = good && (there ? read(json.at(name), value) : std::string_view(name) == "diverged");
   });
   return good ? std::optional(result) : std::nullopt;
 }

@@ -37,28 +37,44 @@ std::string share(std::size_t some, std::size_t all) {
   return some == all ? "" : fmt::format(" ({} of {})", some, all);
 }
 
+// ", 1 diverged", or nothing.
+std::string diverged_of(const Place& place) {
+  const auto count =
+      std::count_if(place.begin(), place.end(), [](const SweepResult& result) { return result.diverged; });
+  if (count == 0) return "";
+  return place.size() == 1 ? ", diverged" : fmt::format(", {} diverged", count);
+}
+
+// ", 1 missing": the trainings of a place that are not done; or nothing.
+std::string missing_of(const Place& place, std::size_t each) {
+  return place.size() < each ? fmt::format(", {} missing", each - place.size()) : "";
+}
+
 // The number of trainings that a place will have.
 std::size_t wanted(const Place& place, std::size_t each) { return std::max(each, place.size()); }
 
 std::string time_cell(const Place& place, std::size_t each) {
   if (place.empty()) return kUnknownCell;
   const Numbers times = known(place, &SweepResult::to_target_s);
-  if (times.empty()) return place.size() < each ? kUnknownCell : "never";
+  const std::string others = diverged_of(place) + missing_of(place, each);
+  if (times.empty()) return (place.size() < each ? kUnknownCell : "never") + others;
   std::string text = seconds_text(*mean(times));
   if (times.size() > 1) text += fmt::format(" ± {}", seconds_text(standard_error(times)));
-  return text + share(times.size(), wanted(place, each));
+  return text + share(times.size(), place.size()) + others;
 }
 
 std::string accuracy_cell(const Place& place, std::size_t each) {
   const Numbers shares = known(place, &SweepResult::accuracy);
-  if (shares.empty()) return kUnknownCell;
+  const std::string others = place.empty() ? "" : diverged_of(place) + missing_of(place, each);
+  if (shares.empty()) return kUnknownCell + others;
   std::string text = percent(*mean(shares), 2);
   if (shares.size() > 1) text += fmt::format(" ± {}", percent(standard_error(shares), 2));
-  return text + share(shares.size(), wanted(place, each));
+  return text + share(shares.size(), place.size()) + others;
 }
 
-// A place's mean that can be compared with another's; nothing unless all trainings have a value.
+// A place's mean that can be compared with another's; nothing unless all trainings have a value, and none diverged.
 std::optional<double> whole_mean(const Place& place, Field field, std::size_t each) {
+  if (!diverged_of(place).empty()) return std::nullopt;
   const Numbers numbers = known(place, field);
   return numbers.size() >= wanted(place, each) ? mean(numbers) : std::nullopt;
 }
@@ -114,12 +130,31 @@ std::string ratio_text(const std::optional<double>& ratio) {
   return ratio ? fmt::format("{:.2f}", *ratio) : kUnknownCell;
 }
 
+std::string points_text(const std::optional<double>& points) {
+  return points ? fmt::format("{:+.2f}", 100 * *points) : kUnknownCell;
+}
+
 std::vector<std::string> cells_of(std::string name, const Standing& standing, std::string counted) {
   std::vector<std::string> cells = {std::move(name), ratio_text(standing.ratio) + std::move(counted)};
   cells.push_back(ratio_text(standing.fastest_ratio) +
                   (standing.fastest.empty() ? "" : " " + printable(standing.fastest)));
-  for (const auto& points : standing.points)
-    cells.push_back(points ? fmt::format("{:+.2f}", 100 * *points) : kUnknownCell);
+  for (const auto& points : standing.points) cells.push_back(points_text(points));
+  return cells;
+}
+
+// The last row of a comparison: a mean is over the rows that have the number, "2.05 (1 of 2)".
+std::vector<std::string> mean_cells(const std::vector<Standing>& rows) {
+  const auto counted = [&](std::string text, const auto& has) {
+    const auto count = static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), has));
+    return count == 0 ? text : text + share(count, rows.size());
+  };
+  const auto has_ratio = [](const Standing& row) { return row.ratio.has_value(); };
+  const Standing mean = mean_of(rows);
+  std::vector<std::string> cells = {"mean", counted(ratio_text(mean.ratio), has_ratio),
+                                    counted(ratio_text(mean.fastest_ratio), has_ratio)};
+  for (std::size_t i = 0; i < mean.points.size(); ++i)
+    cells.push_back(
+        counted(points_text(mean.points[i]), [i](const Standing& row) { return row.points[i].has_value(); }));
   return cells;
 }
 
@@ -171,11 +206,7 @@ std::string comparison(const SweepGrid& grid, TableStyle style) {
     const std::string counted = rows[i].ratio ? share(rows[i].ratios.size(), grid.columns.size() - 1) : "";
     table.add(cells_of(printable(grid.rows[i]), rows[i], counted));
   }
-  const auto counts = std::count_if(rows.begin(), rows.end(), [](const Standing& row) { return row.ratio; });
-  // Rows in which a column missed the target have no ratio.
-  if (rows.size() > 1)
-    table.add(cells_of("mean", mean_of(rows),
-                       counts > 0 ? share(static_cast<std::size_t>(counts), rows.size()) : ""));
+  if (rows.size() > 1) table.add(mean_cells(rows));
   return text_of(table, style);
 }
 
@@ -185,6 +216,8 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
   summary.run.policy = column;
   summary.run.world = World::kVirtual;
   summary.run.target = target;
+  summary.run.diverged = result.diverged;
+  summary.finish_cause = control::FinishCause::kEverySample;
   control::Evaluated last;
   last.loss = result.loss.value_or(NAN);
   last.accuracy = result.accuracy.value_or(NAN);
@@ -200,15 +233,12 @@ Summary summary_of(const SweepResult& result, const std::string& column, const T
 std::vector<std::string> verdict_of(const SweepGrid& grid, const std::vector<Place>& row,
                                     const Target& target) {
   std::vector<Summary> summaries;
-  std::size_t all = 0;
+  PlannedRuns planned;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    all += wanted(row[i], grid.each);
+    planned.all += wanted(row[i], grid.each);
     for (const SweepResult& result : row[i]) summaries.push_back(summary_of(result, grid.columns[i], target));
   }
-  if (summaries.size() < all)
-    return {
-        fmt::format("{} of {} trainings are there, so it is open who is the fastest", summaries.size(), all)};
-  return rank(summaries).verdict;
+  return rank(summaries, planned).verdict;
 }
 
 std::string verdicts(const SweepGrid& grid, TableStyle style) {

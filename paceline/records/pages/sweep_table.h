@@ -29,8 +29,9 @@ enum class TableStyle { kText, kMarkdown, kHtml };  // kHtml: a page of html.h
 
 // Time to target: the mean of the trainings that met it, ± its standard error, and how many did if not all;
 // "never" if none did. Accuracy: the mean, ± its standard error over the trainings. "–": no training, or no
-// evaluation. The comparison counts a column's time only if all its trainings met the target, and its
-// accuracy only if all were evaluated. The fastest of each row is named as in ranking.h, except in Markdown.
+// evaluation. Both say how many trainings diverged, and how many are missing. The comparison counts a column's time
+// only if all its trainings met the target and none diverged, and its accuracy only if all were evaluated. The fastest of
+// each row is named as in ranking.h, except in Markdown.
 std::string sweep_tables(const SweepGrid& grid, TableStyle style);
 
 }  // namespace paceline::report

@@ -55,22 +55,23 @@ TEST(SweepTables, NameMissingTrainingsAndCompareThemWithNothing) {
   some.places[1][1] = {result_of(120, 0.5), result_of(120, 0.5), result_of(120, 0.5)};
   some.places[1][2] = {result_of(100, 0.6), result_of(100, 0.62), result_of(100, 0.61)};
   some.places[0][1] = {result_of({}, 0.5)};
+  some.places[1][0] = {result_of(300, 0.6), result_of({}, 0.6)};
   EXPECT_EQ(sweep_tables(some, TableStyle::kMarkdown),
             "**small: virtual seconds to the target**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 210.0 ± 10.0 (2 of 3) | – | 105.0 ± 5.00 (2 of 3) |\n"
-            "| b | 300.0 ± 0.00 (2 of 3) | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
+            "| a | 210.0 ± 10.0, 1 missing | –, 2 missing | 105.0 ± 5.00, 1 missing |\n"
+            "| b | 300.0 (1 of 2), 1 missing | 120.0 ± 0.00 | 100.0 ± 0.00 |\n\n"
             "**small: accuracy at the end (%)**\n\n"
             "| scenario | BSP | ASP | CGP |\n|---|---:|---:|---:|\n"
-            "| a | 63.00 ± 1.00 (2 of 3) | 50.00 (1 of 3) | 61.00 ± 0.00 (2 of 3) |\n"
-            "| b | 60.00 ± 0.00 (2 of 3) | 50.00 ± 0.00 | 61.00 ± 0.58 |\n\n"
+            "| a | 63.00 ± 1.00, 1 missing | 50.00, 2 missing | 61.00 ± 0.00, 1 missing |\n"
+            "| b | 60.00 ± 0.00, 1 missing | 50.00 ± 0.00 | 61.00 ± 0.58 |\n\n"
             "**small: CGP beside the others: their times in multiples of CGP's, and how many points of "
             "accuracy CGP ends above them**\n\n"
             "| scenario | mean of the others' times | fastest other | points above BSP | points above ASP |\n"
             "|---|---:|---:|---:|---:|\n"
             "| a | – | – | – | – |\n"
             "| b | 1.20 (1 of 2) | 1.20 ASP | – | +11.00 |\n"
-            "| mean | 1.20 (1 of 2) | 1.20 | – | +11.00 |\n");
+            "| mean | 1.20 (1 of 2) | 1.20 (1 of 2) | – | +11.00 (1 of 2) |\n");
 }
 
 TEST(SweepTables, StandInAPageAsText) {
@@ -137,9 +138,30 @@ TEST(SweepTables, SayWhoIsTheFastestAsAComparisonDoes) {
   EXPECT_THAT(sweep_tables(one, TableStyle::kHtml), ::testing::HasSubstr("<li>&lt;b&gt;: BSP is the first"));
   one.each = 3;
   EXPECT_THAT(sweep_tables(one, TableStyle::kText),
-              ::testing::HasSubstr("\nb: 6 of 9 trainings are there, so it is open who is the fastest\n"));
+              ::testing::HasSubstr("\nb: 6 of 9 trainings are done, so it is open who is the fastest\n"));
   one.targets[0].reset();  // the row's columns have different targets
   EXPECT_THAT(sweep_tables(one, TableStyle::kText), ::testing::Not(::testing::HasSubstr("\n<b>: ")));
+}
+
+TEST(SweepTables, CountTrainingsThatDiverged) {
+  SweepGrid one = grid();
+  one.title.clear();
+  one.targets = {Target{"accuracy", 0.6}, Target{"accuracy", 0.5}};
+  one.places[0][2][1] = result_of(120, {});
+  one.places[0][2][1].diverged = true;
+  one.places[1] = {{result_of(300, 0.6)}, {result_of({}, {})}, {result_of(100, {})}};
+  one.places[1][1][0].diverged = one.places[1][2][0].diverged = true;
+  const std::string text = sweep_tables(one, TableStyle::kMarkdown);
+  for (const char* row :
+       {"| a | 210.0 ± 10.0 | 100.0 (1 of 2) | 110.0 ± 10.0, 1 diverged |\n",
+        "| b | 300.0 | never, diverged | 100.0, diverged |\n",
+        "| a | 63.00 ± 1.00 | 52.00 ± 2.00 | 61.00 (1 of 2), 1 diverged |\n",
+        "| b | 60.00 | –, diverged | –, diverged |\n", "| a | – | – | – | – |\n| b | – | – | – | – |\n"})
+    EXPECT_THAT(text, ::testing::HasSubstr(row));
+  EXPECT_THAT(sweep_tables(one, TableStyle::kText),
+              ::testing::AllOf(
+                  ::testing::HasSubstr("\na: CGP is not ranked: its training diverged with 1 of 2 seeds\n"),
+                  ::testing::HasSubstr("\nb: BSP is the first to reach the target")));
 }
 
 TEST(SweepTables, SayWhatIsNotThere) {
@@ -163,7 +185,8 @@ TEST(SweepResult, IsReadAsItWasWritten) {
                         .commits = 8,
                         .staleness_mean = 1.0 / 3,
                         .staleness_max = 9,
-                        .wall_s = 2.5};
+                        .wall_s = 2.5,
+                        .diverged = true};
   SweepResult few;
   few.samples = 1;
   for (const SweepResult& result : {all, few}) {
@@ -173,18 +196,33 @@ TEST(SweepResult, IsReadAsItWasWritten) {
     EXPECT_EQ(to_json(*again), json);
     EXPECT_EQ(again->staleness_mean, result.staleness_mean);
     EXPECT_EQ(again->best_loss, result.best_loss);
+    EXPECT_EQ(again->diverged, result.diverged);
     for (const auto& [key, value] : json.items()) {
       Json broken = json;
       broken[key] = "x";
       EXPECT_FALSE(sweep_result_from(broken)) << key;
       broken.erase(key);
-      EXPECT_FALSE(sweep_result_from(broken)) << key;
+      EXPECT_EQ(sweep_result_from(broken).has_value(), key == "diverged") << key;
     }
   }
   EXPECT_FALSE(sweep_result_from(Json::array()));
 }
 
-TEST(SweepResult, HasNoLossIfTheRunDiverged) {
+// The weights of that evaluation are from before the divergence.
+TEST(SweepResult, HasNoEndIfTheRunDivergedAfterAnEvaluation) {
+  Summary summary;
+  summary.run.diverged = true;
+  summary.last_evaluation = control::Evaluated{{}, Version(3), 10, 1.5, 0.61};
+  summary.best_accuracy = 0.61;
+  const SweepResult result = sweep_result(summary, 1);
+  EXPECT_TRUE(result.diverged);
+  EXPECT_FALSE(result.accuracy);
+  EXPECT_FALSE(result.loss);
+  EXPECT_EQ(result.best_accuracy, 0.61);
+  EXPECT_EQ(to_json(result).at("diverged"), true);
+}
+
+TEST(SweepResult, HasNoLossIfItsEvaluationIsNoNumber) {
   Summary summary;
   summary.last_evaluation = control::Evaluated{{}, Version(3), 10, std::nan(""), 0.1};
   summary.best_loss = std::nan("");

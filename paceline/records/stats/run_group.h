@@ -16,6 +16,13 @@ struct RunGroup {
   std::vector<const Summary*> runs;  // at least one; they outlive the group
 };
 
+// The number of runs that a comparison is to have: in all, and of each policy. 0: those that are there count as they
+// are, over or not.
+struct PlannedRuns {
+  std::size_t all = 0;
+  std::size_t each = 0;
+};
+
 // Groups in the order of their first runs.
 std::vector<RunGroup> groups_of(const std::vector<Summary>& runs);
 

@@ -111,6 +111,7 @@ void RunStats::on(Time at, const control::Finish& order) {
   finished_ = true;
   finished_at_ = at;
   finished_why_ = order.why;
+  finish_cause_ = order.cause;
   events_.add({at, "", fmt::format("the end: {}", order.why)});
 }
 
@@ -152,6 +153,7 @@ Summary RunStats::summary(Time now) const {
   summary.run = info_;
   summary.finished = finished_;
   summary.finished_why = finished_why_;
+  summary.finish_cause = finish_cause_;
   summary.at = until(now);
   if (start_) summary.elapsed_s = std::max(0.0, to_seconds(summary.at - *start_));
   const auto here = static_cast<double>(samples_ - samples_at_start_.value_or(0));

@@ -112,6 +112,7 @@ class RunStats final : public control::RunListener {
   bool finished_ = false;
   Time finished_at_;
   std::string finished_why_;
+  std::optional<control::FinishCause> finish_cause_;
 };
 
 }  // namespace paceline::report

@@ -435,9 +435,11 @@ TEST(RunStats, AnEvaluationThatIsNotANumberIsNeverTheBest) {
 TEST(RunStats, TimeStandsStillAfterTheEnd) {
   Told run;
   run.joined(0, 0).released(0, 0, 1).ready(2, 0, 1).committed(2, 1, 0, 0);
-  run.stats.on_order(at(2), control::Finish{"every sample is committed"});
+  EXPECT_FALSE(run.stats.summary(at(2)).is_whole());
+  run.stats.on_order(at(2), control::Finish{"every sample is committed", control::FinishCause::kEverySample});
   const Summary summary = run.stats.summary(at(1000));
   EXPECT_TRUE(summary.finished);
+  EXPECT_TRUE(summary.is_whole());
   EXPECT_DOUBLE_EQ(summary.elapsed_s, 2);
   EXPECT_DOUBLE_EQ(*summary.wait_share, 0);
   EXPECT_EQ(run.lane(0, 1000).size(), 1U) << "it did nothing after the end";

@@ -61,6 +61,8 @@ struct RunInfo {
   // How long an iteration of a replica should take, by its name; nothing if the job does not say.
   AskedPace asked_pace{};
   std::uint64_t seed = 1;
+  // The latest attempt ended because its weights were no finite numbers. Its evaluations are of the weights before.
+  bool diverged = false;
   std::optional<UsedWeights> used_weights{};  // the latest attempt's
   std::optional<planner::CostKind> budget{};
 };
@@ -157,6 +159,7 @@ struct Summary {
   RunInfo run;
   bool finished = false;
   std::string finished_why;
+  std::optional<control::FinishCause> finish_cause{};  // nothing before the end
   Time at;                      // the time of this summary; after the end, the time of the end
   double elapsed_s = 0;         // since the first release
   std::int64_t samples = 0;     // committed in all (a resumed run starts with some)
@@ -185,6 +188,12 @@ struct Summary {
 
   std::optional<double> time_to_target_s() const {
     return met_target ? std::optional(to_seconds(met_target->at)) : std::nullopt;
+  }
+  // The training is over: there is nothing left to train, or it diverged.
+  bool is_over() const { return run.diverged || is_whole(); }
+  // The run came to the end that its job wants: every sample is committed, or the target is reached.
+  bool is_whole() const {
+    return !run.diverged && finish_cause && *finish_cause != control::FinishCause::kStopped;
   }
   std::int64_t replicas_live() const;
   // The replicas of the plan in use; without a plan all so far, by name: a replica that came again after a fault has

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/records/stats/run_group.h"
+#include "paceline/records/stats/standard_error.h"
 #include "paceline/records/tables/missed_paces.h"
 #include "paceline/records/tables/terminal_text.h"
 
@@ -51,10 +51,9 @@ class Ends {
   bool within_margin(const RunGroup& group) const {
     if (measure_ == Measure::kNone) return true;
     if (!value_of(group, measure_)) return false;
-    const double margin = measure_ == Measure::kAccuracy
-                              ? kAccuracyMargin
-                              : kOtherMargin * std::abs(*value_of(*best_, measure_));
-    return worse(group, *best_) <= margin;
+    const double best = std::abs(*value_of(*best_, measure_));
+    const double margin = measure_ == Measure::kAccuracy ? kAccuracyMargin : kOtherMargin * best;
+    return worse(group, *best_) <= margin + kRounding * best;
   }
 
   // Requires: any.
@@ -104,6 +103,15 @@ std::string missed_by(const RunGroup& group) {
   return "";
 }
 
+// "its training diverged with 2 of 3 seeds"; empty if no run of it did.
+std::string how_it_diverged(const RunGroup& group) {
+  const auto count = std::count_if(group.runs.begin(), group.runs.end(),
+                                   [](const Summary* run) { return run->run.diverged; });
+  if (count == 0) return "";
+  if (group.runs.size() == 1) return "its training diverged";
+  return fmt::format("its training diverged with {} of {} seeds", count, group.runs.size());
+}
+
 // How a policy failed to be the fastest, for a comparison without a fastest; empty if it never reached the
 // target.
 std::string how_it_missed(const RunGroup& group, const Ends& ends) {
@@ -139,13 +147,23 @@ bool was_evaluated(const RunGroup& group) {
 
 }  // namespace
 
-Ranking rank(const std::vector<Summary>& runs) {
+Ranking rank(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   Ranking ranking;
+  const auto over = static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const Summary& run) { return run.is_over(); }));
+  if (over < planned.all) {
+    const bool race = !runs.empty() && runs.front().run.target;
+    ranking.verdict.push_back(fmt::format("{} of {} trainings are done{}", over, planned.all,
+                                          race ? ", so it is open who is the fastest" : ""));
+    return ranking;
+  }
   const std::vector<RunGroup> groups = groups_of(runs);
   std::vector<const RunGroup*> ranked;
-  // A run that was never evaluated has no end to compare, and reached no target.
+  // A run that was never evaluated has no end to compare, and reached no target. The last evaluation of one that
+  // diverged is no end.
   for (const RunGroup& group : groups) {
-    if (missed_by(group).empty() && was_evaluated(group)) ranked.push_back(&group);
+    if (missed_by(group).empty() && how_it_diverged(group).empty() && was_evaluated(group))
+      ranked.push_back(&group);
   }
   const Ends ends(ranked);
   const RunGroup* fastest = nullptr;
@@ -170,7 +188,9 @@ Ranking rank(const std::vector<Summary>& runs) {
                                           *time_of(*fastest) / *time, ends.how_much_worse(*group, *fastest)));
   }
   for (const RunGroup& group : groups) {
-    const std::string missed = missed_by(group);
+    const std::string diverged = how_it_diverged(group), missed = missed_by(group);
+    if (!diverged.empty())
+      ranking.verdict.push_back(fmt::format("{} is not ranked: {}", printable(group.policy), diverged));
     if (missed.empty()) continue;
     ranking.verdict.push_back(
         fmt::format("{} is not ranked: {}; {}", printable(group.policy), missed, kPaceAdvice));

@@ -56,6 +56,24 @@ TEST(Ranking, ARunThatDivergedIsNotTheFastest) {
   }
 }
 
+Summary diverged(Summary run) {
+  run.run.diverged = true;
+  return run;
+}
+
+// The last evaluation before the divergence may be the best of all.
+TEST(Ranking, ARunThatDivergedIsNotRankedByAnEarlierEvaluation) {
+  EXPECT_THAT(rank({diverged(ended_run("cgp", 12, 0.97)), ended_run("bsp", 20, 0.95)}).verdict,
+              ElementsAre("bsp is the first to reach the target (accuracy ≥ 90 %): after 20.0 virtual s",
+                          "cgp is not ranked: its training diverged"));
+  EXPECT_THAT(
+      rank({diverged(ended_run("cgp", 12, NAN, NAN)), diverged(ended_run("asp", 9, NAN, NAN))}).verdict,
+      ElementsAre("cgp is not ranked: its training diverged", "asp is not ranked: its training diverged"));
+  const Ranking seeds = rank({diverged(ended_run("cgp", 12, 0.97)), ended_run("cgp", 12, 0.97)});
+  EXPECT_EQ(seeds.fastest, std::nullopt);
+  EXPECT_THAT(seeds.verdict, ElementsAre("cgp is not ranked: its training diverged with 1 of 2 seeds"));
+}
+
 TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
   const Ranking ranking = rank({ended_run("bsp", 20, NAN, 1.50), ended_run("asp", 10, NAN, 1.60)});
   EXPECT_EQ(ranking.fastest, "bsp");
@@ -64,6 +82,16 @@ TEST(Ranking, ByTheLossWhereThereIsNoAccuracy) {
       ElementsAre("bsp is the first to reach the target (accuracy ≥ 90 %) among those that end within 2 % of "
                   "the best (loss 1.5): after 20.0 virtual s",
                   "asp reaches it 2.00 × as fast, but ends with a loss of 1.6 instead of 1.5"));
+}
+
+// 0.95 − 0.94 is more than 0.01 in a double, and 0.94 − 0.93 is less.
+TEST(Ranking, TheMarginIncludesItsEnd) {
+  for (const double best : {0.95, 0.94, 0.67, 0.3})
+    EXPECT_EQ(rank({ended_run("bsp", 20, best), ended_run("asp", 10, best - 0.01)}).fastest, "asp") << best;
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.95), ended_run("asp", 10, 0.94)}).fastest, "asp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.94), ended_run("asp", 10, 0.93)}).fastest, "asp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, 0.95), ended_run("asp", 10, 0.93999)}).fastest, "bsp");
+  EXPECT_EQ(rank({ended_run("bsp", 20, NAN, 1.5), ended_run("asp", 10, NAN, 1.53)}).fastest, "asp");
 }
 
 // A log-likelihood or a reward may be below zero.

@@ -5,9 +5,10 @@
 #include <functional>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "paceline/base/counted.h"
 #include "paceline/decisions/planner/planner.h"
-#include "paceline/records/stats/run_group.h"
 #include "paceline/records/tables/missed_paces.h"
 #include "paceline/records/tables/ranking.h"
 #include "paceline/records/tables/terminal_text.h"
@@ -98,14 +99,15 @@ std::string totals(const Summary& summary) {
 }
 
 // A number in a policy's column: with several seeds "12.3 ± 0.4", and the number of runs that have it if some
-// do not.
-std::string cell(const RunGroup& group, const ValueOf& value,
-                 const std::function<std::string(double)>& text) {
+// do not. `each`: the number of runs that the policy is to have.
+std::string cell(const RunGroup& group, const ValueOf& value, const std::function<std::string(double)>& text,
+                 std::size_t each = 0) {
   const std::optional<Spread> all = spread(group, value);
   if (!all) return kUnknownCell;
   std::string cell = text(all->mean);
   if (all->count > 1) cell += " ± " + text(all->error);
-  if (all->count < group.runs.size()) cell += fmt::format(" ({} of {})", all->count, group.runs.size());
+  const std::size_t wanted = std::max(each, group.runs.size());
+  if (all->count < wanted) cell += fmt::format(" ({} of {})", all->count, wanted);
   return cell;
 }
 
@@ -153,28 +155,32 @@ std::vector<std::string> simulation_row(const RunGroup& group, bool updates) {
   return cells;
 }
 
-std::vector<std::string> row(const RunGroup& group, bool fastest) {
-  const auto last = [](double control::Evaluated::*number) {
-    return [number](const Summary& run) {
-      return run.last_evaluation ? std::optional((*run.last_evaluation).*number) : std::nullopt;
+std::vector<std::string> row(const RunGroup& group, const PlannedRuns& planned, bool fastest) {
+  const auto of = [&](const ValueOf& value, const std::function<std::string(double)>& text) {
+    return cell(group, value, text, planned.each);
+  };
+  // The value of a run that came to its end.
+  const auto end = [&](const ValueOf& value) {
+    return [value, any = planned.all == 0](const Summary& run) {
+      return run.is_whole() || (any && !run.run.diverged) ? value(run) : std::nullopt;
     };
   };
+  const auto last = [&](double control::Evaluated::*number) {
+    return end([number](const Summary& run) {
+      return run.last_evaluation ? std::optional((*run.last_evaluation).*number) : std::nullopt;
+    });
+  };
   const bool any_staleness = group.runs.front()->staleness_mean.has_value();
-  return {printable(group.policy) + (fastest ? " *" : ""),
-          cell(
-              group, [](const Summary& run) { return run.time_to_target_s(); }, seconds_text),
-          cell(
-              group, [](const Summary& run) { return std::optional(run.samples_per_s); }, rate_text),
-          cell(
-              group, [](const Summary& run) { return run.wait_share; }, percents(1)),
+  return {printable(group.policy) + (fastest ? " *" : ending_mark(group, planned)),
+          of([](const Summary& run) { return run.time_to_target_s(); }, seconds_text),
+          of([](const Summary& run) { return std::optional(run.samples_per_s); }, rate_text),
+          of([](const Summary& run) { return run.wait_share; }, percents(1)),
           most(group, &Summary::gap_max),
-          cell(
-              group, [](const Summary& run) { return run.staleness_mean; }, decimals(2)),
+          of([](const Summary& run) { return run.staleness_mean; }, decimals(2)),
           any_staleness ? most(group, &Summary::staleness_max) : kUnknownCell,
-          cell(group, last(&control::Evaluated::loss), digits4),
-          cell(group, last(&control::Evaluated::accuracy), percents(2)),
-          cell(
-              group, [](const Summary& run) { return std::optional(run.elapsed_s); }, seconds_text)};
+          of(last(&control::Evaluated::loss), digits4),
+          of(last(&control::Evaluated::accuracy), percents(2)),
+          of(end([](const Summary& run) { return std::optional(run.elapsed_s); }), seconds_text)};
 }
 
 }  // namespace
@@ -191,23 +197,40 @@ std::string replica_table(const Summary& summary, std::size_t most) {
   return text + totals(summary);
 }
 
-ComparisonRows comparison_rows(const std::vector<Summary>& runs) {
+std::string ending_mark(const RunGroup& group, const PlannedRuns& planned) {
+  const auto count = [&](bool (*of)(const Summary&)) {
+    return static_cast<std::size_t>(
+        std::count_if(group.runs.begin(), group.runs.end(), [&](const Summary* run) { return of(*run); }));
+  };
+  const std::size_t diverged = count([](const Summary& run) { return run.run.diverged; });
+  const std::size_t over = count([](const Summary& run) { return run.is_over(); });
+  const std::size_t wanted = std::max(planned.each, group.runs.size());
+  const std::size_t unfinished = planned.all == 0 ? 0 : wanted - over;
+  if (diverged + unfinished == 0) return "";
+  if (wanted == 1) return diverged > 0 ? " (diverged)" : " (unfinished)";
+  std::vector<std::string> parts;
+  if (diverged > 0) parts.push_back(fmt::format("{} diverged", diverged));
+  if (unfinished > 0) parts.push_back(fmt::format("{} unfinished", unfinished));
+  return fmt::format(" ({})", fmt::join(parts, ", "));
+}
+
+ComparisonRows comparison_rows(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   ComparisonRows rows;
   rows.head = {
       "policy",         "to target (s)", "samples/s", "waiting (%)",  "gap max",
       "staleness mean", "max",           "test loss", "accuracy (%)", seconds_of(runs.front().run.world)};
-  const Ranking ranking = rank(runs);
+  const Ranking ranking = rank(runs, planned);
   for (const RunGroup& group : groups_of(runs))
-    rows.rows.push_back(row(group, group.policy == ranking.fastest));
+    rows.rows.push_back(row(group, planned, group.policy == ranking.fastest));
   return rows;
 }
 
-std::string comparison_table(const std::vector<Summary>& runs) {
+std::string comparison_table(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   if (runs.empty()) return "nothing to compare\n";
-  ComparisonRows rows = comparison_rows(runs);
+  ComparisonRows rows = comparison_rows(runs, planned);
   TextTable table(std::move(rows.head), TextTable::LastColumn::kNumbers);
   for (std::vector<std::string>& cells : rows.rows) table.add(std::move(cells));
-  const Ranking ranking = rank(runs);
+  const Ranking ranking = rank(runs, planned);
   std::string text = table.text();
   for (std::size_t i = 0; i < ranking.verdict.size(); ++i)
     text += fmt::format("{}{}\n", i == 0 && ranking.fastest ? "* " : "", ranking.verdict[i]);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/records/stats/run_group.h"
 #include "paceline/records/stats/summary.h"
 
 namespace paceline::report {
@@ -18,11 +19,16 @@ struct ComparisonRows {
   std::vector<std::vector<std::string>> rows;
 };
 
-// One row a policy; with several seeds means ± standard errors. Requires: a run.
-ComparisonRows comparison_rows(const std::vector<Summary>& runs);
+// One row a policy; with several seeds means ± standard errors, and the number of planned runs that have a value if
+// some do not. A policy with a run that is not over, or that diverged, is marked. In a planned comparison, only runs
+// that came to their end have an elapsed time, a loss and an accuracy. Requires: a run.
+ComparisonRows comparison_rows(const std::vector<Summary>& runs, const PlannedRuns& planned = {});
 
 // The same as text; the fastest (report/ranking.h) is marked with "*". Then an explanation, a line each.
-std::string comparison_table(const std::vector<Summary>& runs);
+std::string comparison_table(const std::vector<Summary>& runs, const PlannedRuns& planned = {});
+
+// " (unfinished)", " (diverged)", " (1 diverged, 2 unfinished)"; nothing if all runs of the group came to their end.
+std::string ending_mark(const RunGroup& group, const PlannedRuns& planned);
 
 // A table of runs without gradients: their waiting and their work. One line a policy; with several seeds
 // means ± standard errors.

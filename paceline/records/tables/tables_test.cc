@@ -62,6 +62,54 @@ TEST(ComparisonTable, HasMeansAndStandardErrorsOverSeeds) {
   EXPECT_EQ(rows.rows[1][4], "4");
 }
 
+Summary ended(Summary run, control::FinishCause cause = control::FinishCause::kEverySample) {
+  run.finish_cause = cause;
+  return run;
+}
+
+TEST(ComparisonTable, MarksRunsThatDidNotComeToTheirEnd) {
+  const Summary done = ended(run_of("bsp", 50, 0.94));
+  const Summary stopped = ended(run_of("asp", 9, 0.96), control::FinishCause::kStopped);
+  Summary diverged = run_of("ssp:2", 9, 0.97);
+  diverged.run.diverged = true;
+  const PlannedRuns planned{.all = 3, .each = 1};
+  const ComparisonRows rows = comparison_rows({done, stopped, diverged}, planned);
+  EXPECT_EQ(rows.rows[0][0], "bsp");
+  EXPECT_EQ(rows.rows[1][0], "asp (unfinished)");
+  EXPECT_EQ(rows.rows[2][0], "ssp:2 (diverged)");
+  for (const std::size_t column : {7u, 8u, 9u}) {
+    EXPECT_NE(rows.rows[0][column], "–") << column;
+    EXPECT_EQ(rows.rows[1][column], "–") << column;
+    EXPECT_EQ(rows.rows[2][column], "–") << column;
+  }
+  EXPECT_EQ(rows.rows[1][1], "9.00") << "it had reached its target";
+  EXPECT_THAT(comparison_table({done, stopped, diverged}, planned),
+              HasSubstr("\n2 of 3 trainings are done, so it is open who is the fastest\n"));
+  EXPECT_THAT(comparison_table({done, ended(run_of("asp", 9, 0.96), control::FinishCause::kTarget), diverged},
+                               planned),
+              HasSubstr("\n* asp is the first to reach the target"));
+}
+
+TEST(ComparisonTable, CountsTheSeedsThatAreMissing) {
+  const Summary done = ended(run_of("bsp", 50, 0.94)), other = ended(run_of("asp", 40, 0.93));
+  Summary diverged = run_of("asp", 30, 0.97);
+  diverged.run.diverged = true;
+  const std::vector<Summary> runs{done, other, done, diverged, done, run_of("cgp", 20, 0.9)};
+  const ComparisonRows rows = comparison_rows(runs, {.all = 9, .each = 3});
+  EXPECT_EQ(rows.rows[0][0], "bsp");
+  EXPECT_EQ(rows.rows[0][8], "94.00 ± 0.00");
+  EXPECT_EQ(rows.rows[1][0], "asp (1 diverged, 1 unfinished)");
+  EXPECT_EQ(rows.rows[1][1], "35.0 ± 5.00 (2 of 3)");
+  EXPECT_EQ(rows.rows[1][8], "93.00 (1 of 3)");
+  EXPECT_EQ(rows.rows[2][0], "cgp (3 unfinished)");
+  EXPECT_EQ(rows.rows[2][8], "–");
+  EXPECT_THAT(comparison_table(runs, {.all = 9, .each = 3}),
+              HasSubstr("\n5 of 9 trainings are done, so it is open who is the fastest\n"));
+  Summary aimless = run_of("bsp", {}, 0.9);
+  aimless.run.target.reset();
+  EXPECT_THAT(comparison_table({aimless}, {.all = 2, .each = 1}), HasSubstr("\n0 of 2 trainings are done\n"));
+}
+
 TEST(ComparisonTable, ASmallLossIsNotZero) {
   Summary run = run_of("bsp", 3, 0.95);
   run.last_evaluation->loss = 2.125e-5;

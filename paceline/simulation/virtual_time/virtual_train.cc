@@ -111,6 +111,7 @@ absl::Status run(sim::VirtualCluster& cluster, VirtualWork& work, config::OnSign
   while (!cluster.over()) {
     const absl::Status status = cluster.step();
     PACELINE_CHECK(!cluster.broken(), "{}", *cluster.broken());
+    if (!status.ok() && work.has_diverged()) recorder.note_diverged(message_of(status));
     PACELINE_RETURN_IF_ERROR(status);
     PACELINE_RETURN_IF_ERROR(recorder.trouble());
     onlooker.look();

@@ -58,6 +58,8 @@ class VirtualWork final : public sim::Work {
   // Writes the version of `state`, the newest that is ordered, unless it is on disk. A version whose commit is not
   // complete yet is written when it is: before that, the weights are those of an earlier one.
   absl::Status save(const control::ControllerState& state, Duration elapsed);
+  // The weights are no finite numbers, and commit() has failed.
+  bool has_diverged() const { return !shards_.finite(); }
   // The newest version on disk; below 0: none.
   Version saved() const { return saved_; }
 

@@ -10,6 +10,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "paceline/base/counted.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/processes/launch/print.h"
@@ -21,6 +22,7 @@
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/terminal_text.h"
 #include "paceline/tools/cli/comparison.h"
+#include "paceline/tools/cli/measured_models.h"
 #include "paceline/tools/cli/planned_comparison.h"
 #include "paceline/tools/cli/said_once.h"
 #include "paceline/tools/cli/standard_input.h"
@@ -109,11 +111,17 @@ std::string options_of(const Variant& sets) {
   return absl::StrJoin(options, " ");
 }
 
-// All that can be wrong with one of them is said before the first one is trained.
-absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
+// All that can be wrong with one of them is said before the first one is trained. If it is to be planned, its model is
+// measured once for all variants and seeds, and laid over it.
+absl::Status check_variant(const std::string& job_toml, Variant& sets, MeasuredModels& models,
+                           const CompareOptions& options) {
   const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
   const std::string label = fmt::format("{} with {}", file, options_of(sets));
-  PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
+                            config::parse_job(job_toml, label, sets, config::SetBy::kCommand));
+  const absl::StatusOr<std::string> layers = models.layers_of(job, job_toml);
+  if (!layers.ok()) return runs::about_file(label, layers.status());
+  if (!layers->empty()) sets.push_back(*layers);
   PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
   const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
   return planned.ok() ? planned : runs::about_file(label, planned);
@@ -121,7 +129,7 @@ absl::Status check_variant(const std::string& job_toml, const Variant& sets, con
 
 absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_says_once(options));
-  PACELINE_ASSIGN_OR_RETURN(const auto variants, variants_of(options));
+  PACELINE_ASSIGN_OR_RETURN(auto variants, variants_of(options));
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   asked.shown = options.shown;
   asked.in_virtual_time = options.in_virtual_time;
@@ -129,8 +137,9 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   PACELINE_ASSIGN_OR_RETURN(planned.job_toml, checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(planned.job_toml, options.job_file));
-  for (const Variant& variant : variants)
-    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, options));
+  MeasuredModels models;
+  for (Variant& variant : variants)
+    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, models, options));
   planned.program = asked.program;
   planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
@@ -143,6 +152,7 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
 std::string name_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const std::string& set : variant) {
+    if (set.starts_with("layer=")) continue;
     const std::vector<std::string> quoted = absl::StrSplit(set, '"');
     names.push_back(quoted.size() == 3 ? quoted[1] : set);
   }
@@ -153,7 +163,9 @@ std::string name_of(const Variant& variant) {
 class Course {
  public:
   Course(PlannedComparison planned, std::string folder, launch::Shown shown)
-      : planned_(std::move(planned)), folder_(std::move(folder)), shown_(shown) {}
+      : planned_(std::move(planned)), folder_(std::move(folder)), shown_(shown) {
+    compared_.planned = counts_of(planned_);
+  }
 
   const Comparison& compared() const { return compared_; }
 
@@ -172,18 +184,29 @@ class Course {
     PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, job_in(folder_, i));
     PACELINE_ASSIGN_OR_RETURN(const std::string before, find_run_of(i));
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(own_toml, "job.toml"));
-    if (!before.empty() && runs::is_over(before, job)) {
+    if (!before.empty() &&
+        (runs::is_over(before, job) || runs::stopped_at_target(before) || runs::has_diverged(before))) {
       PACELINE_RETURN_IF_ERROR(take(before));
       return true;
     }
     tell(i);
     const auto start = std::chrono::steady_clock::now();
-    PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train_on(own_toml, before));
-    PACELINE_RETURN_IF_ERROR(run.after);
+    const absl::StatusOr<TrainedRun> run = train_on(own_toml, before);
     trained_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++trained_;
-    PACELINE_RETURN_IF_ERROR(take(run.folder));
-    return !run.interrupted;
+    if (!run.ok()) return take_diverged(i, run.status());
+    PACELINE_RETURN_IF_ERROR(run->after);
+    PACELINE_RETURN_IF_ERROR(take(run->folder));
+    return !run->interrupted;
+  }
+
+  // A training that diverges is a result, as in a sweep. Any other failure ends the comparison.
+  absl::StatusOr<bool> take_diverged(std::size_t i, const absl::Status& failure) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string run, find_run_of(i));
+    if (run.empty() || !runs::has_diverged(run)) return failure;
+    launch::print(stderr, fmt::format("{}: {}\n", name_of(planned_.runs[i]), std::string(failure.message())));
+    PACELINE_RETURN_IF_ERROR(take(run));
+    return launch::stop_signals() == 0;
   }
 
   absl::StatusOr<std::string> job_in(const std::string& runs_dir, std::size_t i) const {
@@ -305,9 +328,19 @@ absl::StatusOr<int> compare_command(const CompareOptions& options) {
   pages.reset();
   if (!whole.ok()) return end_of_comparison(whole.status(), folder);
   print_comparison(course.compared(), folder, options.shown == launch::Shown::kJson);
-  if (*whole) return 0;
-  launch::print(stderr, fmt::format("stopped; {}\n", how_to_go_on(folder)));
-  return launch::exit_of_stop();
+  if (!*whole) {
+    launch::print(stderr, fmt::format("stopped; {}\n", how_to_go_on(folder)));
+    return launch::exit_of_stop();
+  }
+  // People may have stopped a run on its page, and the comparison went on with the next one.
+  const auto& runs = course.compared().summaries;
+  const auto unfinished =
+      std::count_if(runs.begin(), runs.end(), [](const report::Summary& run) { return !run.is_over(); });
+  if (unfinished > 0) {
+    launch::print(stderr,
+                  fmt::format("{} unfinished; {}\n", counted(unfinished, "training"), how_to_go_on(folder)));
+  }
+  return 0;
 }
 
 }  // namespace paceline::cli

@@ -12,8 +12,8 @@
 #include "paceline/records/pages/html.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
-#include "paceline/records/tables/tables.h"
 #include "paceline/records/tables/terminal_text.h"
+#include "paceline/tools/cli/planned_comparison.h"
 
 namespace paceline::cli {
 
@@ -47,14 +47,17 @@ absl::StatusOr<Comparison> read_comparison(const std::string& folder) {
                     fmt::format("left out: {}\n", report::printable(std::string(report.status().message()))));
     }
   }
+  const auto planned = read_planned(folder);
+  comparison.planned =
+      planned.ok() ? counts_of(*planned) : report::PlannedRuns{.all = comparison.documents.size(), .each = 0};
   if (!comparison.documents.empty()) return comparison;
   return absl::FailedPreconditionError(fmt::format("{}: no run in it has trained", folder));
 }
 
 absl::Status write_comparison(const std::string& folder, const Comparison& comparison) {
-  return store::atomic_write(
-      store::RunPaths{folder}.report(),
-      report::render_comparison(report::compared(comparison.summaries, comparison.documents)));
+  return store::atomic_write(store::RunPaths{folder}.report(),
+                             report::render_comparison(report::compared(
+                                 comparison.summaries, comparison.documents, comparison.planned)));
 }
 
 void print_comparison(const Comparison& comparison, const std::string& folder, bool json) {
@@ -62,8 +65,10 @@ void print_comparison(const Comparison& comparison, const std::string& folder, b
     // All have the same data.
     const std::string note =
         comparison.documents.empty() ? "" : runs::data_note_line(comparison.documents.front());
-    return launch::print(stdout, fmt::format("{}{}\nreport: {}/report.html\n",
-                                             report::comparison_table(comparison.summaries), note, folder));
+    return launch::print(
+        stdout,
+        fmt::format("{}{}\nreport: {}/report.html\n",
+                    report::comparison_table(comparison.summaries, comparison.planned), note, folder));
   }
   for (std::size_t i = 0; i < comparison.documents.size(); ++i) {
     const report::Json& document = comparison.documents[i];

@@ -7,12 +7,14 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/processes/runs/run_report.h"
+#include "paceline/records/tables/tables.h"
 
 namespace paceline::cli {
 
 struct Comparison {
   std::vector<report::Summary> summaries;
   std::vector<report::Json> documents;  // from report_json
+  report::PlannedRuns planned{};
 
   void add(runs::RunReport report);
 };

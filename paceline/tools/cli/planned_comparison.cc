@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,16 @@ std::filesystem::path planned_file(const std::string& folder) {
 }
 
 }  // namespace
+
+report::PlannedRuns counts_of(const PlannedComparison& planned) {
+  std::set<std::vector<std::string>> variants;
+  for (std::vector<std::string> sets : planned.runs) {
+    std::erase_if(sets, [](const std::string& set) { return set.starts_with("seed="); });
+    variants.insert(std::move(sets));
+  }
+  const std::size_t all = planned.runs.size();
+  return {.all = all, .each = variants.empty() ? 0 : all / variants.size()};
+}
 
 absl::Status write_planned(const std::string& folder, const PlannedComparison& planned) {
   const nlohmann::json document = {{"job", planned.job_toml},

@@ -8,6 +8,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/records/tables/tables.h"
+
 namespace paceline::launch {
 class ForkServer;
 }
@@ -23,6 +25,9 @@ struct PlannedComparison {
   bool in_virtual_time = false;
   std::vector<std::vector<std::string>> runs;  // for each run in turn, the key=value laid over the job
 };
+
+// The number of its runs: in all, and with one policy and one way to plan.
+report::PlannedRuns counts_of(const PlannedComparison& planned);
 
 absl::Status write_planned(const std::string& folder, const PlannedComparison& planned);
 

@@ -84,11 +84,14 @@ absl::StatusOr<SimulatedCluster> run_file(const std::string& file) {
                           *std::move(runs)};
 }
 
-// "495 (−32 %)": the run's value, and how far ours is below it. A dash if the run does not come to the end.
+bool is_whole(const PlannedRun& run) { return run.batches > 0 && run.ended.ok(); }
+
+// "495 (−32 %)": the run's value, and how far ours is below it. A dash if the run does not come to the end; no
+// comparison if ours does not.
 std::string against(const PlannedRun& run, const PlannedRun& ours) {
-  if (run.batches == 0 || !run.ended.ok()) return "–";
+  if (!is_whole(run)) return "–";
+  if (&run == &ours || !is_whole(ours)) return fmt::format("{:.4g}", mean_ms(run));
   const double less = 1 - mean_ms(ours) / mean_ms(run);
-  if (&run == &ours) return fmt::format("{:.4g}", mean_ms(run));
   return fmt::format("{:.4g} ({}{:.0f} %)", mean_ms(run), less >= 0 ? "−" : "+", 100 * std::abs(less));
 }
 

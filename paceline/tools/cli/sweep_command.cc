@@ -21,9 +21,12 @@
 #include "paceline/processes/runs/run_origin.h"
 #include "paceline/records/pages/html.h"
 #include "paceline/records/store/files.h"
+#include "paceline/tools/cli/build_id.h"
+#include "paceline/tools/cli/measured_models.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/cli/standard_input.h"
 #include "paceline/tools/cli/sweep_grids.h"
+#include "paceline/tools/cli/sweep_inputs.h"
 #include "paceline/tools/cli/sweep_results.h"
 #include "paceline/tools/cli/sweep_trainings.h"
 #include "paceline/tools/cli/torch_program.h"
@@ -89,19 +92,71 @@ absl::StatusOr<Plan> read_plan(const std::string& file) {
   return plan;
 }
 
-// The trainings without a result; only the first of equal jobs.
-std::vector<const Training*> missing(const Plan& plan, const SweepResults& results) {
+const KeptResult* result_of(const Training& training, const SweepResults& results) {
+  return results.find(training.name, training.inputs);
+}
+
+// Only the first of equal jobs.
+std::vector<const Training*> different(const Plan& plan) {
   std::set<std::string> seen;
   std::vector<const Training*> list;
   for (const Training& training : plan.trainings) {
-    const bool first = seen.insert(training.name).second;
-    if (first && results.find(training.name) == nullptr) list.push_back(&training);
+    if (seen.insert(training.name).second) list.push_back(&training);
   }
   return list;
 }
 
+// The different trainings without a result.
+std::vector<const Training*> missing(const Plan& plan, const SweepResults& results) {
+  std::vector<const Training*> list = different(plan);
+  std::erase_if(list, [&](const Training* training) { return result_of(*training, results) != nullptr; });
+  return list;
+}
+
+// "3 of 12 trainings are by another build of Paceline (this one is 0.1.0 …)", or nothing. Another build may give
+// other numbers for the same job.
+std::string other_builds(const Plan& plan, const SweepResults& results) {
+  const std::vector<const Training*> all = different(plan);
+  const auto count = std::count_if(all.begin(), all.end(), [&](const Training* training) {
+    const KeptResult* kept = result_of(*training, results);
+    return kept != nullptr && kept->build != build_id();
+  });
+  if (count == 0) return "";
+  return fmt::format("{} of {} trainings {} by another build of Paceline (this one is {})", count, all.size(),
+                     count == 1 ? "is" : "are", build_id());
+}
+
+// People hear of results that are kept although the program has changed, and of those that do not count any more.
+void say_what_has_changed(const Plan& plan, const SweepResults& results, const fs::path& out) {
+  const std::vector<const Training*> trainings = missing(plan, results);
+  const auto again = std::count_if(trainings.begin(), trainings.end(),
+                                   [&](const Training* training) { return results.has_any(training->name); });
+  if (again > 0) {
+    launch::print(stderr,
+                  fmt::format("{} on other data or other initial weights than before, and {} trained again\n",
+                              again == 1 ? "1 training is" : fmt::format("{} trainings are", again),
+                              again == 1 ? "is" : "are"));
+  }
+  if (const std::string others = other_builds(plan, results); !others.empty()) {
+    launch::print(stderr, fmt::format("{}, and kept; to train them again, remove their lines from {}\n",
+                                      others, (out / "results.jsonl").string()));
+  }
+}
+
+// Whether the plan of a training can be made, if it wants one. Its model is measured once for all trainings.
+absl::Status check_planned(Training& training, MeasuredModels& models) {
+  if (!training.job.parallel.to_be_planned) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(training.layers, models.layers_of(training.job, training.text));
+  std::vector<std::string> sets = {"runs_dir=\"runs\""};
+  if (!training.layers.empty()) sets.push_back(training.layers);
+  PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
+                            config::resolve_job(training.text, "job.toml", sets));
+  return check_plan(somewhere, true);
+}
+
 // Reads each data set and builds each model once. Notes of the data go to the trainings.
-absl::Status check(Plan& plan) {
+absl::Status check(Plan& plan, MeasuredModels& models) {
+  SweepInputs inputs;
   std::vector<std::pair<const config::JobConfig*, JobSizes>> known;
   std::set<std::string> notes;
   for (Training& training : plan.trainings) {
@@ -117,12 +172,11 @@ absl::Status check(Plan& plan) {
     }
     training.data_note = sizes->second.note;
     absl::Status good = check_fits(job, sizes->second, true);
-    if (good.ok() && job.parallel.to_be_planned) {
-      PACELINE_ASSIGN_OR_RETURN(const std::string somewhere,
-                                config::resolve_job(training.text, "job.toml", {"runs_dir=\"runs\""}));
-      good = check_plan(somewhere, true);
-    }
+    if (good.ok()) good = check_planned(training, models);
     if (!good.ok()) return about(plan, training, good);
+    absl::StatusOr<std::string> read = inputs.of(job);
+    if (!read.ok()) return about(plan, training, read.status());
+    training.inputs = *std::move(read);
   }
   return absl::OkStatus();
 }
@@ -130,8 +184,8 @@ absl::Status check(Plan& plan) {
 std::string json_of(const Plan& plan, const SweepResults& results) {
   std::vector<report::Json> objects;
   for (const Training& training : plan.trainings) {
-    if (const auto* result = results.find(training.name))
-      objects.push_back(sweep_line(training.name, training.axes, *result));
+    if (const KeptResult* kept = result_of(training, results))
+      objects.push_back(sweep_line(training.name, training.axes, *kept));
   }
   return report::lines(objects);
 }
@@ -139,11 +193,16 @@ std::string json_of(const Plan& plan, const SweepResults& results) {
 std::string tables_of(const Plan& plan, const SweepResults& results, report::TableStyle style) {
   std::map<config::SweepCell, const Training*> by_cell;
   for (const Training& training : plan.trainings) by_cell[training.cell] = &training;
-  const auto result_of = [&](const config::SweepCell& cell) { return results.find(by_cell.at(cell)->name); };
+  const auto result_at = [&](const config::SweepCell& cell) {
+    const KeptResult* kept = result_of(*by_cell.at(cell), results);
+    return kept == nullptr ? nullptr : &kept->result;
+  };
   const auto target_of = [&](const config::SweepCell& cell) { return *by_cell.at(cell)->job.target; };
   std::string text;
-  for (const report::SweepGrid& grid : sweep_grids(plan.sweep, result_of, target_of))
+  for (const report::SweepGrid& grid : sweep_grids(plan.sweep, result_at, target_of))
     text += (text.empty() ? "" : "\n") + report::sweep_tables(grid, style);
+  const std::string others = other_builds(plan, results);
+  if (!others.empty() && style != report::TableStyle::kHtml) text += "\n" + others + "\n";
   return text;
 }
 
@@ -162,7 +221,7 @@ report::Json about_sweep(const Plan& plan, const SweepResults& results, std::siz
   for (const Training& training : plan.trainings) {
     jobs.push_back(training.job);
     if (!training.data_note.empty()) notes.insert(training.data_note);
-    if (results.find(training.name) != nullptr) there.insert(training.name);
+    if (result_of(training, results) != nullptr) there.insert(training.name);
   }
   report::Json list = report::Json::array();
   const auto add = [&](const char* name, const std::string& text) { runs::add_about(list, name, text); };
@@ -172,6 +231,7 @@ report::Json about_sweep(const Plan& plan, const SweepResults& results, std::siz
   const std::size_t earlier = there.size() - trained;
   add("trainings", fmt::format("{}{}", there.size(),
                                earlier > 0 ? fmt::format(", {} of them by earlier commands", earlier) : ""));
+  if (const std::string others = other_builds(plan, results); !others.empty()) add("builds", others);
   for (report::Json& one : runs::about_jobs(jobs)) list.push_back(std::move(one));
   origin.data_note = absl::StrJoin(notes, "; ");
   runs::add_origin(list, origin);
@@ -203,9 +263,13 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   PACELINE_RETURN_IF_ERROR(check_output(options.html_file));
   PACELINE_ASSIGN_OR_RETURN(Plan plan, read_plan(options.file));
   PACELINE_RETURN_IF_ERROR(need_built_in_models());
-  PACELINE_RETURN_IF_ERROR(check(plan));
   PACELINE_ASSIGN_OR_RETURN(const fs::path out, store::absolute_path(plan.sweep.out));
+  const fs::path measured = out / "models.json";
+  PACELINE_ASSIGN_OR_RETURN(MeasuredModels models, MeasuredModels::read(measured));
+  PACELINE_RETURN_IF_ERROR(check(plan, models));
   PACELINE_ASSIGN_OR_RETURN(SweepResults results, SweepResults::open(out));
+  PACELINE_RETURN_IF_ERROR(models.write(measured));
+  say_what_has_changed(plan, results, out);
   const std::vector<const Training*> trainings = missing(plan, results);
   launch::catch_stop_signals();
   PACELINE_ASSIGN_OR_RETURN(const bool whole,

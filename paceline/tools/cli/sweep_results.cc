@@ -1,5 +1,6 @@
 #include "paceline/tools/cli/sweep_results.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -9,13 +10,14 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/lock_file.h"
+#include "paceline/tools/cli/build_id.h"
 
 namespace paceline::cli {
 
 namespace {
 
 namespace fs = std::filesystem;
-using Results = std::map<std::string, report::SweepResult>;
+using Results = std::map<std::string, std::vector<KeptResult>>;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 28;
 
 absl::StatusOr<FileDescriptor> take(const fs::path& out) {
@@ -25,11 +27,15 @@ absl::StatusOr<FileDescriptor> take(const fs::path& out) {
       fmt::format("{}: another sweep uses this folder; wait for it or choose another 'out'", out.string()));
 }
 
-std::optional<std::pair<std::string, report::SweepResult>> parse_line(absl::string_view line) {
+std::optional<std::pair<std::string, KeptResult>> parse_line(absl::string_view line) {
   const auto json = report::Json::parse(line.begin(), line.end(), nullptr, false);
   const auto result = report::sweep_result_from(json);
-  if (!result || !json.contains("job") || !json.at("job").is_string()) return std::nullopt;
-  return std::pair(json.at("job").get<std::string>(), *result);
+  if (!result || !json.contains("job")) return std::nullopt;
+  for (const char* text : {"job", "build", "inputs"}) {
+    if (json.contains(text) && !json.at(text).is_string()) return std::nullopt;
+  }
+  return std::pair(json.at("job").get<std::string>(),
+                   KeptResult{*result, json.value("build", ""), json.value("inputs", "")});
 }
 
 absl::StatusOr<Results> read_results(const fs::path& path) {
@@ -45,7 +51,7 @@ absl::StatusOr<Results> read_results(const fs::path& path) {
           fmt::format("{}:{}: not a result of a sweep; remove this line, and it is trained again",
                       path.string(), number));
     }
-    results.insert_or_assign(std::move(read->first), std::move(read->second));
+    results[std::move(read->first)].push_back(std::move(read->second));
   }
   return results;
 }
@@ -63,21 +69,29 @@ absl::StatusOr<SweepResults> SweepResults::open(const fs::path& out) {
   return SweepResults(std::move(lock), std::move(results), std::move(file));
 }
 
-const report::SweepResult* SweepResults::find(const std::string& job) const {
-  const auto found = results_.find(job);
-  return found == results_.end() ? nullptr : &found->second;
+const KeptResult* SweepResults::find(const std::string& job, const std::string& inputs) const {
+  const auto of_job = results_.find(job);
+  if (of_job == results_.end()) return nullptr;
+  const std::vector<KeptResult>& kept = of_job->second;
+  const auto found = std::find_if(kept.rbegin(), kept.rend(), [&](const KeptResult& one) {
+    return one.inputs.empty() || one.inputs == inputs;
+  });
+  return found == kept.rend() ? nullptr : &*found;
 }
 
-absl::Status SweepResults::add(const std::string& job, const report::Json& axes,
+absl::Status SweepResults::add(const std::string& job, const report::Json& axes, const std::string& inputs,
                                const report::SweepResult& result) {
-  PACELINE_RETURN_IF_ERROR(file_.append_line(report::one_line(sweep_line(job, axes, result))));
-  results_.insert_or_assign(job, result);
+  KeptResult kept{result, build_id(), inputs};
+  PACELINE_RETURN_IF_ERROR(file_.append_line(report::one_line(sweep_line(job, axes, kept))));
+  results_[job].push_back(std::move(kept));
   return absl::OkStatus();
 }
 
-report::Json sweep_line(const std::string& job, const report::Json& axes, const report::SweepResult& result) {
+report::Json sweep_line(const std::string& job, const report::Json& axes, const KeptResult& kept) {
   report::Json line = {{"axes", axes}, {"job", job}};
-  line.update(report::to_json(result));
+  line.update(report::to_json(kept.result));
+  if (!kept.build.empty()) line["build"] = kept.build;
+  if (!kept.inputs.empty()) line["inputs"] = kept.inputs;
   return line;
 }
 

@@ -73,7 +73,8 @@ class Trainings {
     const fs::path folder = place_.out / training.name;
     clear_away(folder);
     PACELINE_ASSIGN_OR_RETURN(const std::string source, absolute_source(training.job.data.source));
-    const std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
+    std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
+    if (!training.layers.empty()) sets.push_back(training.layers);
     PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(training.text, "job.toml", sets));
     TrainOptions options;
     options.in_virtual_time = true;
@@ -89,10 +90,11 @@ class Trainings {
       clear_away(folder);
       return std::nullopt;
     }
-    // Some sweeps want to find trainings that diverge, so that is a result.
     if (!run.ok() && !absl::IsOutOfRange(run.status())) return run.status();
     const std::string trained = run.ok() ? run->folder : fs::directory_iterator(folder)->path().string();
     PACELINE_ASSIGN_OR_RETURN(const runs::RunReport report, runs::read_run(trained));
+    // Some sweeps want to find trainings that diverge, so that is a result.
+    if (!run.ok() && !report.summary.run.diverged) return run.status();
     PACELINE_RETURN_IF_ERROR(runs::write_report(trained, report));
     return report::sweep_result(report.summary, wall.count());
   }
@@ -105,7 +107,7 @@ class Trainings {
     } else if (!*result) {
       stopped_ = true;
     } else {
-      trouble_.Update(results_.add(training.name, training.axes, **result));
+      trouble_.Update(results_.add(training.name, training.axes, training.inputs, **result));
     }
   }
 

@@ -22,6 +22,8 @@ struct Training {
   std::string text;         // the job's resolved text
   std::string name;         // hash of `text`: equal texts have equal names, wherever the results go
   std::string data_note{};  // a note about the data for people
+  std::string inputs{};     // the identity of its data and initial weights (sweep_inputs.h)
+  std::string layers{};     // the setting with its measured model; empty: it needs none (measured_models.h)
 };
 
 struct SweepPlace {
