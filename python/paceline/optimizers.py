@@ -191,8 +191,8 @@ def _refuse_wrapper(optimizer: Any) -> None:
     inner = getattr(optimizer, "optimizer", None)
     if type(inner).__name__ in KINDS:
         raise PacelineError(
-            f"optimizer= is a {type(optimizer).__name__} around {type(inner).__name__}, and the servers step; give "
-            f"join() the {type(inner).__name__} itself, and leave out what wraps it"
+            f"optimizer= is of the class {type(optimizer).__name__}, with {type(inner).__name__} within, and the "
+            f"servers step; give join() the {type(inner).__name__} itself, and leave out what wraps it"
         )
 
 
