@@ -51,7 +51,7 @@ class FirstBatches:
         """The end of the line about a batch without job.step(): what to write instead."""
         skip = "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)"
         if not self.are_not_zero():
-            return skip
+            return skip + "; leave out what takes a batch before its turn (a prefetcher), as num_workers= reads ahead"
         return (
             "to accumulate gradients, give join() a larger batch_size=, and write --set micro_batch=SAMPLES; " + skip
         )

@@ -246,12 +246,14 @@ def take_inventory(model: nn.Module, of_stages: bool = False) -> Inventory:
 
 def _rename(root: nn.Module, entries: list[Entry], aliases: list[tuple[str, str]]) -> list[tuple[str, str]]:
     saved = saved_names(root)
-    names = {entry.name: saved.get((entry.tensor.data_ptr(), entry.shape), entry.name) for entry in entries}
+    of_each = {entry.name: saved.get((entry.tensor.data_ptr(), entry.shape), []) for entry in entries}
+    names = {own: given[0] if given else own for own, given in of_each.items()}
     if len(set(names.values())) < len(names):
         return aliases
     for entry in entries:
         entry.name = names[entry.name]
-    return [(name, names[of]) for name, of in aliases]
+    others = [(other, given[0]) for given in of_each.values() for other in given[1:]]
+    return others + [(name, names[of]) for name, of in aliases if not of_each[of]]
 
 
 def check_model(model: object) -> None:

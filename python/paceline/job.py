@@ -32,7 +32,7 @@ from .optimizer_state import write_first
 from .reporting import reporter
 from .seeding import seed_step
 from .session import Session
-from .small_batches import SmallBatches
+from .small_batches import SmallBatches, behind_step
 from .stage_forward import StageForward
 from .stages import KINDS as STAGE_KINDS
 from .stages import Stages
@@ -104,7 +104,6 @@ class Job(Unsized):
         self._words: Words | None = None  # the words of the step in hand
         self._data_end: int | None = None  # said by the step in hand: how many samples the run has in all
         self._finishes_later = False  # the step in hand, without this thread waiting for it
-        self._augment_seed = 0
         self._drawn: int | None = None  # samples of the batch in hand, if a stream may have fewer than were leased
         self._leaving = Leaving()
         self._write_guard = WriteGuard(binding.shared_at, reporter.tell)
@@ -113,7 +112,7 @@ class Job(Unsized):
         self._expected = Expected(self._loader, team)
         self._channel.while_waiting = self._look
         self._passing = None if cuts is None else StageForward(cuts.seams, 0, len(cuts.seams.blocks), device=device)
-        self._seed = 0  # the seed of the micro-batch in hand
+        self._seed = self._augment_seed = 0  # seeds of the micro-batch in hand, and of the step's samples
         self._given_up = GivenUp(0 if cuts is None or not session.recuts else len(cuts.units))
         self._stages: Stages | None = None
         if loss is not None and cuts is not None and self._loader is not None:
@@ -192,6 +191,8 @@ class Job(Unsized):
         samples, computing = len(self.samples) if self._in_hand else 0, getattr(self._stages, "computing", None)
         if memory_short.is_out_of_memory(error):
             return memory_short.way_out(error, samples, computing), None
+        if self._next is not None:
+            return behind_step(error), None
         if computing is not None and not self._in_hand:
             return self._small.said(computing.samples, error, computing.parts > 1)[0], None
         return self._small.said(samples, error, self._micro is not None and len(self._micro.parts) > 1)
@@ -423,8 +424,7 @@ class Job(Unsized):
             self._let_go(message)
         finally:
             if message.get("failed"):
-                why = message.get("why", "")
-                raise SystemExit(f"paceline: this program ends before the job is done: {why}")
+                raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
 
     def _let_go(self, message: Message) -> None:
         if self._loader is not None:

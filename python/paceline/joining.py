@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import PacelineError
-from .launching import in_child_process, launch
+from .launching import in_child_process, in_childs_own_work, launch
 from .reporting import reporter
 from .session import session
 from .wishes import AS_THE_JOB_SAYS, Wishes
@@ -91,8 +91,13 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
 
     if in_child_process():
         raise PacelineError(
-            "join() was called in a process that the program started; put the program's own lines under "
-            '`if __name__ == "__main__":`'
+            "join() was called in a process that the program started; "
+            + (
+                "call it in the program itself, which `paceline run --devices N` starts once for each worker, so "
+                "that multiprocessing need not"
+                if in_childs_own_work()
+                else 'put the program\'s own lines under `if __name__ == "__main__":`'
+            )
         )
     wishes.check()
     wishes.loader = check_options(wishes.loader, inspect.signature(join).parameters)

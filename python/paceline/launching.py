@@ -188,6 +188,14 @@ def in_child_process() -> bool:
     return getattr(sys.modules.get("__mp_main__"), "__name__", None) == "__mp_main__"
 
 
+def in_childs_own_work() -> bool:
+    """Whether a child of multiprocessing does what it was started for, and no longer imports the script for that."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None or processes.parent_process() is None:
+        return False
+    return not getattr(processes.current_process(), "_inheriting", False)
+
+
 def find_executable() -> str | None:
     for candidate in _candidates():
         found = shutil.which(candidate)

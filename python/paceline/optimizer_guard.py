@@ -90,6 +90,7 @@ class OptimizerGuard:
         self._numbers = None if optimizer is None else Numbers(optimizer)
         self._counts = [len(group["params"]) for group in groups]
         if optimizer is not None:
+            _refuse_own_step(optimizer)
             _refuse_hooks(optimizer)
             self._replace("step", self._step())
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
@@ -214,6 +215,15 @@ class OptimizerGuard:
             self.zeroed()
 
         return zero_grad
+
+
+def _refuse_own_step(optimizer: Any) -> None:
+    step = vars(optimizer).get("step")  # a scheduler wraps it
+    if step is not None and not (hasattr(step, "_wrapped_by_lr_sched") or hasattr(step, "_with_counter")):
+        raise PacelineError(
+            "the program has replaced the optimizer's step(), which nobody calls, as the servers step; do its work "
+            "in the loop, before or behind job.step(loss)"
+        )
 
 
 def _refuse_hooks(optimizer: Any) -> None:

@@ -158,6 +158,7 @@ def read_optimizer(
     message: Message = {}
     if optimizer is not None:
         groups: list[Group] | None = getattr(optimizer, "param_groups", None)
+        _refuse_wrapper(optimizer)
         if groups is None:
             raise PacelineError(
                 f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}; give join() one"
@@ -183,6 +184,16 @@ def read_optimizer(
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
         message["clip"] = float(clip)
     return message
+
+
+def _refuse_wrapper(optimizer: Any) -> None:
+    """Raises an error for an object that has one of KINDS within, as those of Accelerate and Fabric do."""
+    inner = getattr(optimizer, "optimizer", None)
+    if type(inner).__name__ in KINDS:
+        raise PacelineError(
+            f"optimizer= is of the class {type(optimizer).__name__}, with {type(inner).__name__} within, and the "
+            f"servers step; give join() the {type(inner).__name__} itself, and leave out what wraps it"
+        )
 
 
 def _no_schedule(optimizer: Any) -> str:

@@ -10,17 +10,19 @@ from torch import nn
 Place = tuple[int, tuple[int, ...]]  # a tensor's address and shape
 
 
-def saved_names(model: nn.Module) -> dict[Place, str]:
-    """Empty if PyTorch names the tensors by itself. A tensor that only state_dict() makes is in no export."""
+def saved_names(model: nn.Module) -> dict[Place, list[str]]:
+    """All names of each tensor. Empty if PyTorch names the tensors by itself.
+
+    A tensor that only state_dict() makes is in no export.
+    """
     if not any(_names_by_itself(module) for module in model.modules()):
         return {}
     with contextlib.suppress(Exception):  # the program's own method may need more than the model has before join()
-        state = model.state_dict()
-        return {
-            (tensor.data_ptr(), tuple(tensor.shape)): str(name)
-            for name, tensor in reversed(list(state.items()))
-            if isinstance(tensor, torch.Tensor) and tensor.numel()
-        }
+        names: dict[Place, list[str]] = {}
+        for name, tensor in model.state_dict().items():
+            if isinstance(tensor, torch.Tensor) and tensor.numel():
+                names.setdefault((tensor.data_ptr(), tuple(tensor.shape)), []).append(str(name))
+        return names
     return {}
 
 

@@ -6,6 +6,7 @@ The scheduler is stepped ahead on a copy. The program's own stays as it is.
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import math
 import warnings
@@ -29,6 +30,7 @@ _LEAST_FACTOR = 0.05
 _LENGTHS = ("total_steps", "T_max", "T_0", "total_iters")
 # Epochs of such a length for each epoch of the job. Somebody may try the beginning of a long job.
 _MOST_LENGTHS = 10
+_ONE_OF_SEVERAL = "such as ChainedScheduler([...]) of those that step together, or SequentialLR of those in a row"
 
 
 def read_schedule(
@@ -59,9 +61,11 @@ def read_schedule(
     if not hasattr(scheduler, "step") or getattr(scheduler, "optimizer", None) is None:
         raise PacelineError(
             f"schedule= takes a scheduler of torch.optim, and not {kind_of(scheduler)}; give join() one"
+            + (f", {_ONE_OF_SEVERAL}" if isinstance(scheduler, (list, tuple, dict)) else "")
         )
     if scheduler.optimizer is not optimizer:
         raise PacelineError("the scheduler is another optimizer's; make it of the one that join() gets")
+    _refuse_others(scheduler)
     whole_epoch = math.ceil(samples / bulk)
     steps_an_epoch = whole_epoch if per == "step" else 1
     factors = list(_factors(scheduler, length_of(per, epochs, samples, bulk)))
@@ -81,6 +85,37 @@ def length_of(per: str | None, epochs: float, samples: int, bulk: int) -> int:
     """The number of values that a scheduler has in a job; the arguments are those of read_schedule()."""
     steps_an_epoch = math.ceil(samples / bulk) if per == "step" else 1
     return max(1, math.ceil(epochs * steps_an_epoch - 1e-9))
+
+
+def _refuse_others(scheduler: Any) -> None:
+    """Raises an error if the optimizer has another scheduler, whose factor the rates would not have."""
+    others = _others_of(scheduler)
+    if others and gc.collect() and not (others := _others_of(scheduler)):  # some are garbage
+        return
+    if others:
+        raise PacelineError(
+            f"the optimizer has a {others[0]} beside the {type(scheduler).__name__} that join() was given; make one "
+            f"scheduler of them, {_ONE_OF_SEVERAL}"
+        )
+
+
+def _others_of(scheduler: Any) -> list[str]:
+    """The classes of other schedulers of its optimizer, beside those that it consists of."""
+    kind: Any = getattr(torch.optim.lr_scheduler, "LRScheduler", torch.optim.lr_scheduler._LRScheduler)
+    own, parts = {id(scheduler)}, [scheduler]
+    while parts:
+        one = parts.pop()
+        if isinstance(one, dict):
+            parts.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            parts.extend(one)
+        elif one is scheduler or (
+            hasattr(type(one), "step") and one is not scheduler.optimizer and id(one) not in own
+        ):
+            own.add(id(one))
+            parts.append(getattr(one, "__dict__", {}))
+    found = [one for one in gc.get_objects() if issubclass(type(one), kind) and id(one) not in own]
+    return [type(one).__name__ for one in found if getattr(one, "optimizer", None) is scheduler.optimizer]
 
 
 def _wants(scheduler: Any) -> str:

@@ -5,6 +5,13 @@ from __future__ import annotations
 from .errors import PacelineError
 
 
+def behind_step(error: BaseException) -> str:
+    """The end of the line about an error between job.step() and the next batch."""
+    if isinstance(error, (AttributeError, TypeError)) and "NoneType" in str(error):
+        return "; if that is a gradient: job.step() has sent it, and there is none behind it, so read it before"
+    return ""
+
+
 class SmallBatches:
     def __init__(self, before: float | None = None) -> None:
         """before: the smallest batch that the program computed, if it ran before."""

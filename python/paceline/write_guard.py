@@ -20,6 +20,7 @@ from .failures import Failure, where_in
 
 _ADDRESS_OFFSET = 16  # offset of si_addr in siginfo_t
 _WITH_INFO = 4  # SA_SIGINFO
+_OPTIMIZERS = os.sep + os.path.join("torch", "optim") + os.sep
 
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -63,9 +64,7 @@ class WriteGuard:
         if name is None:
             self.remove()  # the write is tried again, and faults again
             return
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        while frame is not None and frame.f_code.co_filename == __file__:
-            frame = frame.f_back
+        frame = _frame_of(threading.get_ident()) or _frame_of(threading.main_thread().ident or 0)
         failure = _failure(name, frame)
         stack = "".join(traceback.format_stack(frame))
         print(f"{stack}paceline: {failure.where}: {failure.text}", file=sys.stderr, flush=True)
@@ -73,9 +72,21 @@ class WriteGuard:
         os._exit(1)
 
 
+def _frame_of(thread: int) -> FrameType | None:
+    """None for a thread of PyTorch's own, which writes to a large tensor together with others."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
+
+
 def _failure(name: str, frame: FrameType | None) -> Failure:
-    text = (
-        f"the program wrote to the weight {name}, which is shared and only read; "
-        'leave that to the optimizer, or give join() weights="copy" if it may be lost with the next step'
-    )
-    return Failure(text, where_in(frame))
+    wrote = f"the program wrote to the weight {name}, which is shared and only read; "
+    if any(_OPTIMIZERS in caller.f_code.co_filename for caller, _ in traceback.walk_stack(frame)):
+        return Failure(
+            f"{wrote}an optimizer that join() was not given has stepped: give it one with all parameters, with a "
+            "group for each of yours, and let job.step(loss) step it",
+            where_in(frame),
+        )
+    way = 'leave that to the optimizer, or give join() weights="copy" if it may be lost with the next step'
+    return Failure(wrote + way, where_in(frame))

@@ -176,9 +176,11 @@ BODIES = {
     ),
     "no step": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    pass\n",
-        "without job.step(); call it once for each batch; before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",
+        "without job.step(); call it once for each batch; before a `continue` that leaves a batch out, write job.step(loss, skipped=True); leave out what takes a batch before its turn",
         3,
     ),
+    "a gradient behind the step": ("model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    job.step(1)\n    model.last.bias.grad.norm()\n",
+        "has no attribute 'norm'; if that is a gradient: job.step() has sent it, and there is none behind it", 5),
     "a continue": (
         "model = Net()\njob = paceline.join(model, Points())\nfor x, y in job:\n    if len(x) < 100:\n        continue\n",
         "before a `continue` that leaves a batch out, write job.step(loss, skipped=True)",

@@ -270,15 +270,20 @@ def test_a_seed_that_came_before_the_import_stays(tmp_path: Path) -> None:
     assert done.stdout.split() == ["11"], done.stderr
 
 
-def test_in_a_process_that_the_program_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_in_a_process_that_the_program_started(tmp_path: Path, method: str) -> None:
     text = HEAD + (
         "import multiprocessing\n"
         "def child():\n    paceline.join(Net(), Points())\n"
-        "process = multiprocessing.get_context('fork').Process(target=child)\nprocess.start()\nprocess.join()\n"
+        "if __name__ == '__main__':\n"
+        f"    process = multiprocessing.get_context('{method}').Process(target=child)\n"
+        "    process.start()\n    process.join()\n"
     )
     (tmp_path / "train.py").write_text(text)
     done = start(tmp_path, [sys.executable, "train.py"])
-    assert '`if __name__ == "__main__":`' in done.stderr
+    assert (
+        "started; call it in the program itself, which `paceline run --devices N` starts once for each" in done.stderr
+    )
 
 
 def test_a_descriptor_that_is_none(tmp_path: Path) -> None:

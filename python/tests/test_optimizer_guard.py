@@ -124,3 +124,14 @@ def test_the_advice_about_a_plateau_does_not_lead_to_another_refusal(made_before
         match=r"lr was 0.5 at join\(\) and is 0.05 now, .* any scheduler of torch.optim but ReduceLROnPlateau, such as LambdaLR, or",
     ):
         guard.check()
+
+
+def test_a_step_of_the_programs_own_is_refused() -> None:
+    optimizer = optimizer_of_one()
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    OptimizerGuard(optimizer, None, schedule).release()
+    optimizer.step = lambda closure=None: None  # type: ignore[method-assign]
+    with pytest.raises(
+        PacelineError, match=r"has replaced the optimizer's step\(\), .*; do its work in the loop, before"
+    ):
+        OptimizerGuard(optimizer, None)

@@ -127,6 +127,7 @@ def test_an_option_of_a_lion_that_the_servers_do_not_know(option: str) -> None:
         (lambda p: torch.optim.Adagrad(p, lr_decay=0.1), "Adagrad(lr_decay=0.1)"),
         (lambda p: torch.optim.Rprop(p), "cannot step with torch.optim.rprop.Rprop"),
         (lambda p: torch.optim.SGD(p, lr=0.0), "learning rate is 0"),
+        (lambda p: type("Noam", (), {"optimizer": torch.optim.SGD(p)})(), "the class Noam, with SGD within, and"),
     ],
 )
 def test_refused(make: Any, says: str) -> None:

@@ -155,6 +155,30 @@ def test_a_scheduler_of_ones_own() -> None:
     assert found == {"shape": "table", "table": [[0, 1], [1, 1], [1, 0.5], [2, 0.5], [2, 0.25]]}
 
 
+def test_a_second_scheduler_of_the_optimizer_is_refused() -> None:
+    opt = optimizer()
+    warm_up, decay = schedulers.LinearLR(opt, 0.5), schedulers.StepLR(opt, 1)
+    for one, other in ((decay, "LinearLR beside the StepLR"), (warm_up, "StepLR beside the LinearLR")):
+        with pytest.raises(PacelineError, match=f"the optimizer has a {other} that join.. was given; make one"):
+            read_schedule(opt, one, "epoch", 3, 320, 8)
+    both = schedulers.ChainedScheduler([warm_up, decay])
+    assert read_schedule(opt, InARow({"parts": (both,)}, opt), "epoch", 3, 320, 8)
+    cycle: list[Any] = [warm_up]
+    cycle.append(cycle)  # garbage
+    del warm_up, one, both, cycle
+    assert read_schedule(opt, decay, "epoch", 3, 320, 8)
+
+
+class InARow:
+    """A scheduler of one's own that consists of others."""
+
+    def __init__(self, parts: Any, opt: Any) -> None:
+        self.parts, self.optimizer = parts, opt
+
+    def step(self) -> None:
+        self.parts["parts"][0].step()
+
+
 @pytest.mark.parametrize(
     "make, per, says",
     [
@@ -165,6 +189,11 @@ def test_a_scheduler_of_ones_own() -> None:
         (lambda o: schedulers.StepLR(o, 1), "batch", 'neither "epoch" nor "step"'),
         (lambda o: schedulers.StepLR(optimizer(), 1), "epoch", "another optimizer's"),
         (lambda o: "cosine", "epoch", "takes a scheduler of torch.optim, and not str"),
+        (
+            lambda o: [schedulers.StepLR(o, 1)],
+            "epoch",
+            "not list; give join() one, such as ChainedScheduler([...]) of",
+        ),
         (lambda o: schedulers.OneCycleLR(o, 1.0, total_steps=5, cycle_momentum=False), "epoch", "ends at step"),
         (lambda o: schedulers.LambdaLR(o, lambda e: -1.0 - e), "epoch", "is no rate"),
     ],

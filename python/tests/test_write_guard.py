@@ -31,6 +31,25 @@ def test_it_says_which_weight_and_where(tmp_path: Path, line: str) -> None:
         assert line in member.log and "write_guard.py" not in member.log
 
 
+def test_a_second_optimizer_is_told_of_groups(tmp_path: Path) -> None:
+    line = "model.last.bias.grad.fill_(1); torch.optim.SGD([model.last.bias], 0.1).step()"
+    with Member(tmp_path, loop(line)) as member:
+        member.begin()
+        member.order([1])
+        error = member.receive("error")
+        assert "only read; an optimizer that join() was not given has stepped: give it one with" in error["text"]
+        assert error["where"] == f"train.py:{HEAD.count(chr(10)) + 4}"
+
+
+def test_the_place_is_that_of_the_thread_that_wrote(tmp_path: Path) -> None:
+    line = "thread = threading.Thread(target=write); thread.start(); thread.join()"
+    write = "import threading\ndef write():\n    model.last.bias.data.add_(1)\nmodel = Net()"
+    with Member(tmp_path, loop(line).replace("model = Net()", write)) as member:
+        member.begin()
+        member.order([1])
+        assert member.receive("error")["where"] == f"train.py:{HEAD.count(chr(10)) + 3}"
+
+
 def test_other_faults_are_as_ever(tmp_path: Path) -> None:
     with Member(tmp_path, loop("import ctypes; ctypes.string_at(0)")) as member:
         member.begin()
