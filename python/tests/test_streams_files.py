@@ -65,6 +65,20 @@ def test_a_line_that_is_too_deep_is_damaged(tmp_path: Path) -> None:
     assert list(Stream(JsonLines(tmp_path), damaged="skip").epoch()) == [1]
 
 
+@pytest.mark.parametrize("kind", [JsonLines, TarFiles])
+def test_a_record_that_no_single_call_gives_whole_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    """One call gives 2 GiB at most."""
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, begin: pread(file, min(size, 1000), begin))
+    (tmp_path / "a.jsonl").write_text(json.dumps("x" * 10_001) + "\n")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "a.jsonl", "a.json")
+    [[record]] = [kind(tmp_path).read(0, [0])]
+    assert record == "x" * 10_001 if kind is JsonLines else record["json"] == "x" * 10_001
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").mkdir()
     os.mkfifo(tmp_path / "pipe")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 from array import array
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from .files import Files, Opened, Paths, refuse_compressed
+from .files import Files, Opened, Paths, bytes_at, refuse_compressed
 from .source import Damaged, changed
 
 
@@ -35,7 +34,7 @@ class JsonLines(Files):
         for record in records:
             # Lines of spaces that follow it come along.
             begin, end = begins[record], begins[record + 1]
-            line = os.pread(file.fileno(), end - begin, begin)
+            line = bytes_at(file, begin, end - begin)
             if len(line) < end - begin:
                 raise changed(self.files[shard], len(begins) - 1, record)
             try:
