@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import tarfile
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -96,6 +97,21 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     assert source.length(0) == 3 and source.read(0, [0, 2]) == [{"a": 1}, {"a": 3}]
     with refused(r"line 3 of .*a.jsonl is no JSON: Expecting value.*; repair it"):
         source.read(0, [1])
+
+
+def test_a_damaged_line_far_behind_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.jsonl").write_text(f"{'x' * 999}\n" * 20_000 + "{\n")
+    source = JsonLines([tmp_path / "a.jsonl"])
+    assert source.length(0) == 20_001
+    tracemalloc.start()
+    try:
+        with refused("line 20001 of .*a.jsonl is no JSON"):
+            source.read(0, [20_000])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5 << 20
 
 
 @pytest.mark.parametrize("size", [1, 300_000], ids=["small", "with a kept index"])

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO
 from .files import Files, Opened, Paths, bytes_at, refuse_compressed
 from .source import Damaged, changed
 
+_PIECE = 1 << 20  # bytes
+
 
 class JsonLines(Files):
     """Records of .jsonl files, by default as json.loads() gives them; lines of spaces only are no records.
@@ -68,8 +70,11 @@ class JsonLines(Files):
         return begins
 
     def _damaged(self, shard: int, begin: int, error: Exception) -> Damaged:
+        line = 1
         with self._open(shard) as file:
-            line = file.read(begin).count(b"\n") + 1
+            while piece := file.read(min(begin, _PIECE)):  # a file may be larger than memory
+                line += piece.count(b"\n")
+                begin -= len(piece)
         return Damaged(
             f"line {line} of {self.files[shard]} is no JSON: {error}; repair it, or leave it out of the file"
         )
