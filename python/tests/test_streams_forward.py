@@ -269,6 +269,41 @@ def test_objects_that_share_a_part_give_their_own_records_after_a_step_back() ->
         assert source.read(0, [record]) == [record]
 
 
+class Restarting:
+    """It has one place, which each loop moves to the begin."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.next = 0
+        return self
+
+    def __next__(self) -> int:
+        if self.next == 6000:
+            raise StopIteration
+        self.next += 1
+        return self.next - 1
+
+
+def test_an_object_that_is_opened_twice_gives_its_own_records_after_a_step_back() -> None:
+    one = Restarting()
+    source = Shards(["all"], lambda name: one, window=100)
+    for record in (4000, 2500, 4001, 4100, 1500, 4500, 10, 5999):
+        assert source.read(0, [record]) == [record]
+    assert source.up_to(0, 10_000) == 6000
+
+
+def test_a_generator_that_has_begun_is_refused() -> None:
+    records = (record for record in range(6000))
+    source = Shards(["all"], lambda name: records, window=100)
+    assert source.read(0, [4000]) == [4000]
+    with refused(
+        "open= of a source gave a generator for all that has begun already; let it make a new one each time"
+    ):
+        source.read(0, [2500])
+    assert source.up_to(0, 10_000) == 6000
+    with refused("that has begun already"):
+        source.read(0, [0])
+
+
 def test_a_long_shard_has_few_states() -> None:
     class Long(Saving):
         def __iter__(self):
