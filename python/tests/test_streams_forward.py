@@ -270,7 +270,7 @@ def test_objects_that_share_a_part_give_their_own_records_after_a_step_back() ->
 
 
 class Restarting:
-    """It has one place, which each loop moves to the begin."""
+    """This object has one place, which each loop moves to the begin."""
 
     def __iter__(self) -> Iterator[int]:
         self.next = 0
