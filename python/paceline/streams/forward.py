@@ -225,11 +225,22 @@ class Forward(ABC):
     def _end_others(self, shard: int, reading: _Reading) -> None:
         """Ends other readings of the object that this one is about to read, as it may have one place only."""
         opened = getattr(reading.records, "opened", None)
-        self._readings[shard] = [
-            one
-            for one in self._readings[shard]
-            if one is reading or opened is None or opened is not getattr(one.records, "opened", None)
+        if opened is None:
+            return
+        same = [
+            (other, one)
+            for other, readings in self._readings.items()
+            for one in readings
+            if one is not reading and getattr(one.records, "opened", None) is opened
         ]
+        for other, one in same:
+            if other == shard:
+                self._drop(shard, one)
+            elif hasattr(opened, "__next__"):
+                raise PacelineError(
+                    f"open= of a source gave one iterator for {self._names[other]} and {self._names[shard]}, which "
+                    "are read in turn; let it make a new one for each shard"
+                )
 
     def _most_open(self) -> int:
         return max(_MOST_OPEN, 2 * self._interleave)
