@@ -115,6 +115,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
             session.seed,
             _epochs(session, wishes),
             job_on_host(session.host_folder, session.run),
+            wishes.processes != 1 or cuts is not None,
         ),
         evaluate=wishes.evaluate,
         guard=_guard(session, samples, wishes),

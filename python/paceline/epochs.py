@@ -11,12 +11,17 @@ from typing import Any
 import torch
 
 from .streams.files import Opened
+from .streams.forward import Forward
 
 # A longer list is data.
 _MOST_ELEMENTS = 1000
 _MOST_OBJECTS = 20_000
-# Opened holds indices of files, with millions of numbers.
-_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), torch.Tensor, type, types.ModuleType, Opened)
+# Opened holds indices of files, with millions of numbers. Forward is read by processes that hear of no epoch, and the
+# places that it keeps are those of any epoch.
+_PLAIN = (
+    *(str, bytes, bytearray, int, float, complex, bool, type(None), torch.Tensor, type, types.ModuleType),
+    *(Opened, Forward),
+)
 
 
 def those_with_set_epoch(roots: Iterable[Any]) -> list[Any]:

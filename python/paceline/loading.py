@@ -80,8 +80,8 @@ class Loads(Dataset):  # type: ignore[type-arg]
         self._epoch = load.epoch
         if (now := _count_of(self.train_set)) != self._count:  # another epoch of a DataLoader would have all of them
             raise PacelineError(
-                f"the training set had {self._count} samples at join() and has {now} now, and the job leases those of "
-                "join(); begin a second job with all that there are now, and with this one's exported weights (--set "
+                f"the training set had {self._count} samples at join() and has {now} now, and the job leases those "
+                "of join(); begin a second job with all that there are now, and with this one's exported weights (--set "
                 "model.weights=FILE)"
             )
         return bool(told)
@@ -122,13 +122,22 @@ class StreamLoads(Loads):
     """A stream by whole batches. The samples of a load are places in the stream's order, which ascend."""
 
     def __init__(
-        self, train_set: Any, collate_fn: Collate | None, seed: int, epochs: float, host: str, readers: int
+        self,
+        train_set: Any,
+        collate_fn: Collate | None,
+        seed: int,
+        epochs: float,
+        host: str,
+        readers: int,
+        whole: bool = False,
     ) -> None:
         """host: a text that the workers of this job on this host share, and nobody else; empty: there is none.
 
         readers: how many processes read a source for all of them, if its shards can be read forward only.
+        whole: no batch may have fewer samples than places.
         """
         super().__init__(train_set, collate_fn)
+        self._whole = whole
         # The program has the stream itself, and may set its functions later.
         self._read = with_readers(train_set, host, readers) if host else train_set
         self._read.host = host
@@ -138,6 +147,11 @@ class StreamLoads(Loads):
     def __getitem__(self, load: Load) -> Drawn:
         self.enter(load)
         stream = self.train_set
+        if self._whole and stream.varies:
+            raise PacelineError(
+                "the program has set keep or pack of its stream since join(), and the processes or stages of a "
+                "worker compute whole batches; leave both out"
+            )
         before = functools.partial(seed_sample, load.augment_seed) if stream.draws else None
         samples, data_end = self._leased.draw(load.epoch, load.samples, before)
         if self._collate_alone_draws:
@@ -385,10 +399,11 @@ def make_loader(
     seed: int = 0,
     epochs: float = 1,
     host: str = "",
+    whole: bool = False,
 ) -> Any:
     if isinstance(train_set, Stream):
         readers = max(1, options.get("num_workers", 0))
-        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs, host, readers)
+        loads: Loads = StreamLoads(train_set, collate_fn, seed, epochs, host, readers, whole)
     else:
         loads = Loads(train_set, collate_fn)
     if options.get("num_workers", 0) == 0:

@@ -15,6 +15,7 @@ from paceline.epochs import those_with_set_epoch
 from paceline.errors import PacelineError
 from paceline.job import Job
 from paceline.loading import Load, make_loader
+from paceline.streams import Mixture, Shards, Stream
 from paceline.streams.files import Opened
 
 SCRIPT = """
@@ -93,6 +94,14 @@ def test_indices_of_files_are_not_looked_through() -> None:
     index: Opened[Wants] = Opened(lambda shard: Wants())
     index.get(0)
     assert those_with_set_epoch([index]) == []
+
+
+def test_what_opens_shards_that_are_read_forward_is_not_told() -> None:
+    """Other processes read it, whose records have to be the same in each pass."""
+    told, other = Wants(), Wants()
+    source = Shards(["all"], lambda name: [other])
+    assert those_with_set_epoch([Stream(source, map=lambda record: told)]) == [told]
+    assert those_with_set_epoch([Stream(Mixture({"a": (Shards(["a"], lambda name: [other], length=len), 1)}))]) == []
 
 
 def test_a_job_has_no_length() -> None:

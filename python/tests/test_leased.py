@@ -134,3 +134,14 @@ def test_functions_that_are_set_later_make_the_samples(
     first = loads.get(Load((0, 1, 2), 5)).batch
     assert loads.get(Load((0, 1, 2), 5)).batch == first
     loads.close()
+
+
+@pytest.mark.parametrize("name", ["keep", "pack"])
+def test_a_function_that_leaves_samples_out_is_refused_later_if_batches_are_whole(name: str) -> None:
+    stream = Stream(Shards(["all"], lambda name: range(20)), shuffle=0, records=20)
+    loads = make_loader(stream, list, {}, whole=True)
+    stream.map = float
+    assert loads.get(Load((0, 1), 5)).batch == [0.0, 1.0]
+    setattr(stream, name, lambda one: one)
+    with pytest.raises(PacelineError, match=r"has set keep or pack of its stream since join\(\), .*; leave both out"):
+        loads.get(Load((2, 3), 5))

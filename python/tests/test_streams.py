@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 
 import pytest
+import torch
+from stream_files import refused
 
 from paceline.errors import PacelineError
 from paceline.streams import Source, Stream
@@ -108,3 +110,13 @@ def test_says_what_it_is() -> None:
 def test_refuses_in_one_line_with_a_way_out(make) -> None:
     with pytest.raises(PacelineError, match="^[^\n]*; [^\n]*$"):
         make()
+
+
+def test_a_loop_and_a_loader_say_how_to_get_the_samples() -> None:
+    stream = Stream(lists(5))
+    with refused(r"a Stream has no samples by number; .* write list\(stream.epoch\(\)\)"):
+        next(iter(stream))
+    for processes in (0, 1):
+        loader = torch.utils.data.DataLoader(stream, batch_size=2, num_workers=processes)
+        with pytest.raises(PacelineError, match=r"a Stream has no samples by number; "):
+            next(iter(loader))

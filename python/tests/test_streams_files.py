@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import tarfile
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def test_a_line_that_is_too_deep_is_damaged(tmp_path: Path) -> None:
     assert list(Stream(JsonLines(tmp_path), damaged="skip").epoch()) == [1]
 
 
+@pytest.mark.parametrize("kind", [JsonLines, TarFiles])
+def test_a_record_that_no_single_call_gives_whole_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type
+) -> None:
+    """One call gives 2 GiB at most."""
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, begin: pread(file, min(size, 1000), begin))
+    (tmp_path / "a.jsonl").write_text(json.dumps("x" * 10_001) + "\n")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "a.jsonl", "a.json")
+    [[record]] = [kind(tmp_path).read(0, [0])]
+    assert record == "x" * 10_001 if kind is JsonLines else record["json"] == "x" * 10_001
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -82,6 +97,21 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     assert source.length(0) == 3 and source.read(0, [0, 2]) == [{"a": 1}, {"a": 3}]
     with refused(r"line 3 of .*a.jsonl is no JSON: Expecting value.*; repair it"):
         source.read(0, [1])
+
+
+def test_a_damaged_line_far_behind_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.jsonl").write_text(f"{'x' * 999}\n" * 20_000 + "{\n")
+    source = JsonLines([tmp_path / "a.jsonl"])
+    assert source.length(0) == 20_001
+    tracemalloc.start()
+    try:
+        with refused("line 20001 of .*a.jsonl is no JSON"):
+            source.read(0, [20_000])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5 << 20
 
 
 @pytest.mark.parametrize("size", [1, 300_000], ids=["small", "with a kept index"])

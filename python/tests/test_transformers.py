@@ -20,6 +20,7 @@ from transformers import EarlyStoppingCallback, Trainer, TrainingArguments  # no
 from paceline import PacelineError  # noqa: E402
 from paceline.integrations.transformers import PacelineTrainer, PacelineTraining  # noqa: E402
 from paceline.integrations.transformers_refusals import refuse, refuse_overrides  # noqa: E402
+from paceline.streams import Shards, Stream  # noqa: E402
 
 HEAD = """
 import torch, torch.nn.functional as F
@@ -135,8 +136,7 @@ def test_an_older_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_stream_that_does_not_know_its_length(tmp_path: Path) -> None:
-    stream = """
-from paceline.streams import Shards, Stream
+    stream = """from paceline.streams import Shards, Stream
 data = Stream(Shards(["all"], lambda name: iter(samples)), shuffle=0, records=64)
 """
     script = HEAD.replace("data = ", "samples = ") + stream
@@ -148,6 +148,27 @@ data = Stream(Shards(["all"], lambda name: iter(samples)), shuffle=0, records=64
     with start(tmp_path, script.replace(", records=64", "") + train) as member:
         text = member.receive("error")["text"]
         assert "a schedule needs the number of samples of an epoch, " in text and "give the stream records=" in text
+
+
+def test_streams_that_are_evaluated(tmp_path: Path) -> None:
+    data = [{"x": torch.randn(2), "labels": torch.tensor(number)} for number in range(64)]
+    stream = Stream(Shards(["all"], lambda name: iter(data)), shuffle=0)
+    for processes in (0, 2):
+        trainer = trainer_of(tmp_path, dataloader_num_workers=processes)
+        expected, found = trainer.predict(data), trainer.predict(stream)
+        assert (found.predictions == expected.predictions).all() and [*found.label_ids] == [*range(64)]
+        trainer.eval_dataset = {"one": stream, "two": data}
+        measured = trainer.evaluate()
+        assert measured["eval_one_loss"] == pytest.approx(measured["eval_two_loss"])
+        assert trainer.evaluate(stream)["eval_loss"] == pytest.approx(measured["eval_two_loss"])
+    script = HEAD + "from paceline.streams import Shards, Stream\n"
+    test = 'eval_dataset=Stream(Shards(["all"], lambda name: iter(data)))'
+    with start(
+        tmp_path, script + TRAIN.replace("eval_dataset=data", test), role="evaluator", name="evaluator"
+    ) as one:
+        one.begin()
+        assert evaluated(one)["loss"] == pytest.approx(plain_gradient(list(range(64)))[0])
+        assert one.end() == 0, one.log
 
 
 def test_a_person_s_own_trainer(tmp_path: Path) -> None:
@@ -331,7 +352,8 @@ class Net(nn.Module):
         self.net = nn.Linear(2, 2)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"loss": self.net(x).sum()}
+        scores = self.net(x)
+        return {"loss": scores.sum(), "logits": scores}
 
 
 def trainer_of(folder: Path, **options: Any) -> Any:

@@ -34,6 +34,7 @@ from ..train_sets import check_train_set
 from ..trees import leaves
 from .batches import Batches
 from .data_loaders import wishes_of
+from .evaluated_stream import EvaluatedStream
 from .home import home_in_stages, in_stages
 from .item_weight import weighs_by_items
 from .metric_names import shown
@@ -263,6 +264,16 @@ class PacelineTraining(_Trainer):
         self.job.step(loss, weight=self._weight)
 
     # The evaluator.
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        given = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
+        given = self.eval_dataset if given is None else given
+        return super().get_eval_dataloader(EvaluatedStream(given) if isinstance(given, Stream) else eval_dataset)
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        return super().get_test_dataloader(
+            EvaluatedStream(test_dataset) if isinstance(test_dataset, Stream) else test_dataset
+        )
 
     def _measure(self) -> dict[str, Any]:
         asked = {} if self._ignored is None else {"ignore_keys": self._ignored}  # evaluate() may be the person's own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
@@ -9,7 +10,7 @@ from typing import Any, Callable
 from ..errors import PacelineError, kind_of
 from .files import Files, Paths
 from .forward import DAMAGE, Forward
-from .saved_states import can_save, version_of, whole
+from .saved_states import Whole, can_save, version_of
 from .source import number_of, unreadable
 
 
@@ -60,10 +61,15 @@ class Shards(Forward):
                 f"open= of a source gave {kind_of(opened)} for {self._names[shard]}; let it give the shard's "
                 "records: a generator, a list or an open file"
             )
+        if inspect.isgenerator(opened) and inspect.getgeneratorstate(opened) != inspect.GEN_CREATED:
+            raise PacelineError(
+                f"open= of a source gave a generator for {self._names[shard]} that has begun already; let it make a "
+                "new one each time, as in open=lambda name: records_of(name)"
+            )
         if can_save(opened):
             return self._saved(shard).reading(record, opened, lambda: self._opened(shard))
         self._forgetful.add(shard)
-        return whole(opened), 0
+        return Whole(opened), 0
 
     def _identity(self, shard: int) -> str:
         return version_of(self._open)

@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable, Generic, TypeVar, Union
+from typing import Any, BinaryIO, Callable, Generic, TypeVar, Union
 
 from ..errors import PacelineError
 from .ahead import Ahead
@@ -208,3 +208,14 @@ def needs(library: str, package: str, what: str) -> Any:
         return importlib.import_module(library)
     except ImportError as error:
         raise PacelineError(f"{what} needs {package}, which is not installed; pip install {package}") from error
+
+
+def bytes_at(file: BinaryIO, begin: int, size: int) -> bytes:
+    """Returns fewer bytes if the file ends before them."""
+    data = os.pread(file.fileno(), size, begin)
+    while len(data) < size:  # one call gives 2 GiB at most
+        more = os.pread(file.fileno(), size - len(data), begin + len(data))
+        if not more:
+            break
+        data += more
+    return data

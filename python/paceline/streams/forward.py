@@ -154,6 +154,7 @@ class Forward(ABC):
         try:
             if reading.records is None:
                 reading.records, reading.next = self._begin(shard, reading.wanted)
+                self._end_others(shard, reading)
             # If this is far, the run was resumed: of what is passed by now, the records of a block are soon wanted. A
             # block has half a window at most, and its rounds may begin before it.
             keep_from = end - max(1, 5 * self.window // (8 * self._in_turn()))
@@ -220,6 +221,26 @@ class Forward(ABC):
                     del self._states[other]
         self._states[shard] = states  # the last used ones are at the end
         return states
+
+    def _end_others(self, shard: int, reading: _Reading) -> None:
+        """Ends other readings of the object that this one is about to read, as it may have one place only."""
+        opened = getattr(reading.records, "opened", None)
+        if opened is None:
+            return
+        same = [
+            (other, one)
+            for other, readings in self._readings.items()
+            for one in readings
+            if one is not reading and getattr(one.records, "opened", None) is opened
+        ]
+        for other, one in same:
+            if other == shard:
+                self._drop(shard, one)
+            elif hasattr(opened, "__next__"):
+                raise PacelineError(
+                    f"open= of a source gave one iterator for {self._names[other]} and {self._names[shard]}, which "
+                    "are read in turn; let it make a new one for each shard"
+                )
 
     def _most_open(self) -> int:
         return max(_MOST_OPEN, 2 * self._interleave)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 from array import array
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from .files import Files, Opened, Paths, refuse_compressed
+from .files import Files, Opened, Paths, bytes_at, refuse_compressed
 from .source import Damaged, changed
+
+_PIECE = 1 << 20  # bytes
 
 
 class JsonLines(Files):
@@ -35,7 +36,7 @@ class JsonLines(Files):
         for record in records:
             # Lines of spaces that follow it come along.
             begin, end = begins[record], begins[record + 1]
-            line = os.pread(file.fileno(), end - begin, begin)
+            line = bytes_at(file, begin, end - begin)
             if len(line) < end - begin:
                 raise changed(self.files[shard], len(begins) - 1, record)
             try:
@@ -69,8 +70,11 @@ class JsonLines(Files):
         return begins
 
     def _damaged(self, shard: int, begin: int, error: Exception) -> Damaged:
+        line = 1
         with self._open(shard) as file:
-            line = file.read(begin).count(b"\n") + 1
+            while piece := file.read(min(begin, _PIECE)):  # a file may be larger than memory
+                line += piece.count(b"\n")
+                begin -= len(piece)
         return Damaged(
             f"line {line} of {self.files[shard]} is no JSON: {error}; repair it, or leave it out of the file"
         )

@@ -39,17 +39,17 @@ class SavedStates:
             self._version = version
         index = bisect_right(self.records(), record) - 1
         if index < 0:
-            return self._saving(whole(opened), opened, 0), 0
+            return self._saving(Whole(opened), opened, 0), 0
         first, state = self._states[index]
         try:
             opened.load_state_dict(copy.deepcopy(state))
-            records = whole(opened)
+            records = Whole(opened)
             # A record follows each state, so it shows now whether the object can go on from this one.
             return self._saving(itertools.chain([next(records)], records), opened, first), first
         except Exception:  # the state may be of another version of the object
             self._states.clear()
             opened = open_again()
-            return self._saving(whole(opened), opened, 0), 0
+            return self._saving(Whole(opened), opened, 0), 0
 
     def records(self) -> list[int]:
         """Returns the numbers of records after which states were saved. The shard has more than these."""
@@ -96,14 +96,21 @@ def version_of(what: Any) -> str:
     return f"{module}.{name} {getattr(package, '__version__', '')} {changed}"
 
 
-def whole(opened: Any) -> Iterator[Any]:
-    """All its records. In a loader process an IterableDataset would keep those of other processes for them."""
-    worker = torch.utils.data._utils.worker
-    info, worker._worker_info = worker._worker_info, None
-    try:
-        records = iter(opened)
-        first = list(itertools.islice(records, 1))
-    finally:
-        worker._worker_info = info
-    yield from first
-    yield from records
+class Whole(Iterator[Any]):
+    """All records of what was opened, which begins with the first one that is asked for."""
+
+    def __init__(self, opened: Any) -> None:
+        self.opened = opened
+        self._records: Iterator[Any] | None = None
+
+    def __next__(self) -> Any:
+        if self._records is not None:
+            return next(self._records)
+        # In a loader process an IterableDataset would keep the records of other processes for them.
+        worker = torch.utils.data._utils.worker
+        info, worker._worker_info = worker._worker_info, None
+        try:
+            self._records = iter(self.opened)
+            return next(self._records)
+        finally:
+            worker._worker_info = info

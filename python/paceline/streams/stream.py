@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 from ..errors import PacelineError, kind_of
 from .learnt import Learnt, Length
@@ -152,6 +152,13 @@ class Stream:
                     list(threads.map(self._length_of, unknown))
             self._size = sum(self._length_of(shard) for shard in range(len(self._names)))
         return self._size
+
+    def __getitem__(self, number: Any) -> NoReturn:
+        """Raises a PacelineError: for a loop, and a DataLoader that evaluates."""
+        raise PacelineError(
+            "a Stream has no samples by number; to go through all of them outside a job, in an evaluation too, write "
+            "list(stream.epoch())"
+        )
 
     @property
     def known_records(self) -> int | None:

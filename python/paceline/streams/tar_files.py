@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import tarfile
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO, Callable
 
 from ..errors import PacelineError, name_sample
 from .decoding import decode_member
-from .files import Files, Opened, Paths, refuse_compressed
+from .files import Files, Opened, Paths, bytes_at, refuse_compressed
 from .source import changed, not_read, unreadable
 
 Members = list[tuple[str, int, int]]  # a sample's: ending, place in the file, bytes
@@ -49,7 +48,7 @@ class TarFiles(Files):
         name = self.files[shard]
         sample: dict[str, Any] = {"__key__": key, "__url__": name}
         for ending, begin, size in members:
-            data = _bytes_at(file, begin, size)
+            data = bytes_at(file, begin, size)
             if len(data) != size:
                 raise changed(name, self.length(shard), 0)
             try:
@@ -97,14 +96,3 @@ class TarFiles(Files):
         except (tarfile.TarError, EOFError) as error:
             raise unreadable(name, error, _REWRITE) from error
         return samples
-
-
-def _bytes_at(file: BinaryIO, begin: int, size: int) -> bytes:
-    """Returns fewer bytes if the file ends before them."""
-    data = os.pread(file.fileno(), size, begin)
-    while len(data) < size:  # one call gives 2 GiB at most
-        more = os.pread(file.fileno(), size - len(data), begin + len(data))
-        if not more:
-            break
-        data += more
-    return data
