@@ -15,8 +15,15 @@ Part = tuple[int, ...]
 
 
 def cut(samples: Part, most: int | None) -> list[Part]:
+    """The last part has the rest. If that is one sample, on which batch norm cannot compute, it has one more.
+
+    Paceline cuts a batch of stages in the same way (computing/engine/micro_batches.h).
+    """
     size = most or len(samples) or 1
-    return [samples[begin : begin + size] for begin in range(0, len(samples), size)]
+    edges = [*range(0, len(samples), size), len(samples)]
+    if len(samples) > size > 2 and len(samples) % size == 1:
+        edges[-2] -= 1
+    return [samples[begin:end] for begin, end in zip(edges, edges[1:])]
 
 
 def scaled_at_end(parts: Sequence[Part], dtypes: Sequence[torch.dtype]) -> bool:

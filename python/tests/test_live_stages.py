@@ -91,10 +91,16 @@ def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
     expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
 
 
+def test_a_rest_of_one_sample_is_none(tmp_path: Path) -> None:
+    """Batch norm cannot compute on one."""
+    keys = "parallel = 'static'\nmicro_batch = 11\n"
+    one = weights_of(tmp_path / "one", PROGRAM, ONE, keys=keys)
+    expect_equal(weights_of(tmp_path / "two", PROGRAM, pipeline("['w0', 'w1']", "[3]"), keys=keys), one)
+
+
 def test_a_rest_of_one_sample_that_batch_norm_cannot_compute_on_names_micro_batch(tmp_path: Path) -> None:
-    job = write_job(
-        tmp_path / "job", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "parallel = 'static'\nmicro_batch = 11\n"
-    )
+    sections = pipeline("['w0', 'w1']", "[3]").replace("samples = 12", "samples = 11")
+    job = write_job(tmp_path / "job", PROGRAM, sections, "parallel = 'static'\nmicro_batch = 2\n")
     ended = paceline(tmp_path / "job", "train", job)
     assert ended.returncode == 2, ended.stderr
     assert "this micro-batch has 1 sample: write a micro_batch of at least 2" in ended.stderr, ended.stderr

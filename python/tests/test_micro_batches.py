@@ -54,7 +54,7 @@ class _Added(nn.Module):
 @pytest.mark.parametrize("size", [2, 3])
 def test_gradients_in_one_memory_count_once_each(takes: bool, size: int) -> None:
     added = _Added()
-    micro = MicroBatches(take_inventory(added, True), cut((1, 2, 3, 4), size))
+    micro = MicroBatches(take_inventory(added, True), cut((1, 2, 3, 4, 5), size))
     micro.takes_gradients = takes
     for number, part in enumerate(micro.parts):
         micro.start(number)
@@ -64,7 +64,7 @@ def test_gradients_in_one_memory_count_once_each(takes: bool, size: int) -> None
         micro.measured(0.0, {})
         micro.collect()
     for one in (added.a.grad, added.b.grad):
-        assert torch.allclose(one, torch.full((4,), 2.5))
+        assert torch.allclose(one, torch.full((4,), 3.0))
 
 
 def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
@@ -80,6 +80,21 @@ def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
     micro.start(1)
     micro.nothing()
     assert torch.equal(layer.weight.grad, whole / 2)
+
+
+def test_a_last_part_of_one_sample_takes_one_from_the_part_before_it() -> None:
+    def sizes(samples: int, most: int | None) -> list[int]:
+        parts = cut(tuple(range(samples)), most)
+        assert [index for part in parts for index in part] == list(range(samples))
+        return [len(part) for part in parts]
+
+    assert sizes(12, 5) == [5, 5, 2]
+    assert sizes(12, 11) == [10, 2]
+    assert sizes(9, 4) == [4, 3, 2]
+    assert sizes(4, 3) == [2, 2]
+    assert sizes(8, 4) == [4, 4]
+    assert sizes(5, 2) == [2, 2, 1] and sizes(3, 1) == [1, 1, 1]  # no other cut has fewer than that
+    assert sizes(1, 4) == [1] and sizes(5, None) == [5] and sizes(0, 3) == []
 
 
 def test_shares_come_at_the_end_if_they_are_equal_powers_of_two() -> None:

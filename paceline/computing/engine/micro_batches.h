@@ -1,4 +1,5 @@
-// Cuts a batch into micro-batches of this many samples each; the last one has the rest.
+// Cuts a batch into micro-batches of this many samples each; the last one has the rest. If that is one sample, on which
+// batch norm cannot compute, it has one more, and the one before it one less.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,10 @@ class MicroBatches {
   }
 
   std::int64_t count() const { return (samples_ + most_ - 1) / most_; }
-  std::int64_t begin(std::int64_t micro) const { return micro * most_; }
-  std::int64_t end(std::int64_t micro) const { return std::min(samples_, (micro + 1) * most_); }
+  std::int64_t begin(std::int64_t micro) const {
+    return micro * most_ - (micro + 1 == count() && leaves_one() ? 1 : 0);
+  }
+  std::int64_t end(std::int64_t micro) const { return micro + 1 == count() ? samples_ : begin(micro + 1); }
   std::int64_t size(std::int64_t micro) const { return end(micro) - begin(micro); }
   // The micro-batch's share of the batch's samples.
   double share(std::int64_t micro) const {
@@ -26,6 +29,8 @@ class MicroBatches {
   }
 
  private:
+  bool leaves_one() const { return samples_ > most_ && most_ > 2 && samples_ % most_ == 1; }
+
   std::int64_t samples_;
   std::int64_t most_;
 };

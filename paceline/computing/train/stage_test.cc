@@ -31,6 +31,27 @@ config::ModelConfig small(const std::string& name) {
   return model;
 }
 
+std::vector<std::int64_t> sizes(std::int64_t samples, std::int64_t most) {
+  const MicroBatches micros(samples, most);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t m = 0; m < micros.count(); ++m) {
+    EXPECT_EQ(micros.begin(m), m == 0 ? 0 : micros.end(m - 1));
+    sizes.push_back(micros.size(m));
+  }
+  EXPECT_EQ(micros.end(micros.count() - 1), samples);
+  return sizes;
+}
+
+TEST(MicroBatches, LeaveNoRestOfOneSampleIfTheyMayHaveThree) {
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes(12, 5), (Sizes{5, 5, 2}));
+  EXPECT_EQ(sizes(9, 4), (Sizes{4, 3, 2}));
+  EXPECT_EQ(sizes(4, 3), (Sizes{2, 2}));
+  EXPECT_EQ(sizes(5, 2), (Sizes{2, 2, 1}));
+  EXPECT_EQ(sizes(3, 1), (Sizes{1, 1, 1}));
+  EXPECT_EQ(sizes(1, kWholeBatch), (Sizes{1}));
+}
+
 class Pipeline {
  public:
   Pipeline(const std::string& name, const std::vector<std::int64_t>& cuts) {
