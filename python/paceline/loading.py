@@ -81,8 +81,8 @@ class Loads(Dataset):  # type: ignore[type-arg]
         if (now := _count_of(self.train_set)) != self._count:  # another epoch of a DataLoader would have all of them
             raise PacelineError(
                 f"the training set had {self._count} samples at join() and has {now} now, and the job leases those "
-                "of join(); begin a second job with all that there are now, and with this one's exported weights (--set "
-                "model.weights=FILE)"
+                "of join(); begin a second job with all that there are now, and with this one's exported weights "
+                "(--set model.weights=FILE)"
             )
         return bool(told)
 
