@@ -1,5 +1,6 @@
 #include "paceline/decisions/supervisor/leader_failover.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::supervisor {
@@ -13,8 +14,17 @@ constexpr std::chrono::seconds kPause{1};
 // The time between one host's turn and the next one's.
 constexpr std::chrono::seconds kTurn{2};
 
+// A host that leads a run and is started again reads its data, or asks its program, before it listens. The others ask
+// nobody, and are there first.
+constexpr double kTimesAtFirst = 10;
+constexpr double kMostAtFirst_s = 300;
+
 std::chrono::duration<double> patience_of(HostRank host, double patience_s) {
   return std::chrono::duration<double>(patience_s) + host.value() * kTurn;
+}
+
+double patience_at_first_s(double patience_s) {
+  return std::max(patience_s, std::min(kTimesAtFirst * patience_s, kMostAtFirst_s));
 }
 
 }  // namespace
@@ -22,11 +32,16 @@ std::chrono::duration<double> patience_of(HostRank host, double patience_s) {
 double longest_s(HostRank host, double patience_s) { return 2 * patience_of(host, patience_s).count() + 60; }
 
 LeaderFailover::LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now)
-    : host_(host), patience_(patience_of(host, patience_s)), run_(std::move(run)), heard_(now) {}
+    : host_(host),
+      patience_after_(patience_of(host, patience_s)),
+      patience_(patience_of(host, patience_at_first_s(patience_s))),
+      run_(std::move(run)),
+      heard_(now) {}
 
 void LeaderFailover::heard(const std::string& run, SteadyTime now) {
   run_ = run;
   heard_ = now;
+  patience_ = patience_after_;
 }
 
 bool LeaderFailover::wants_to_look(SteadyTime now) const {

@@ -19,7 +19,8 @@ class LeaderFailover {
   using SteadyTime = std::chrono::steady_clock::time_point;
 
   // `host`: this host. `run`: the run's folder, if it is known. `patience_s`: how long to wait for a
-  // coordinator that is gone; each host waits a little longer than the one before it.
+  // coordinator that is gone; each host waits a little longer than the one before it. Until this host has heard one, it
+  // waits ten times as long, but no longer than five minutes for that: the host that led may be starting.
   LeaderFailover(HostRank host, double patience_s, std::string run, SteadyTime now);
 
   // The leader according to the run folder.
@@ -56,7 +57,8 @@ class LeaderFailover {
 
  private:
   const HostRank host_;
-  const std::chrono::duration<double> patience_;
+  const std::chrono::duration<double> patience_after_;  // once a coordinator was heard
+  std::chrono::duration<double> patience_;
   std::string run_;
   HostRank led_by_;
   SteadyTime heard_;  // the beginning of the silence

@@ -57,9 +57,29 @@ TEST_F(LeaderFailoverTest, LosesNobodyWhereItLedItself) {
 }
 
 TEST_F(LeaderFailoverTest, EachHostHasItsTurn) {
-  LeaderFailover next(HostRank(2), 30, kRun, start_);
+  LeaderFailover next(HostRank(2), 30, "", start_);
+  next.heard(kRun, start_);
   EXPECT_TRUE(nothing(after(next, 33)));
   EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(next, 34)));
+}
+
+// All hosts were started again. The one that led asks its program before it listens.
+TEST_F(LeaderFailoverTest, WaitsLongerForAHostThatItHasNotHeardYet) {
+  LeaderFailover started(HostRank(1), 30, kRun, start_);
+  EXPECT_TRUE(nothing(after(started, 301)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(started, 302)));
+  LeaderFailover hasty(HostRank(1), 2, kRun, start_);
+  EXPECT_TRUE(nothing(after(hasty, 21)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(hasty, 22)));
+  LeaderFailover patient(HostRank(1), 600, kRun, start_);
+  EXPECT_TRUE(nothing(after(patient, 601)));
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(patient, 602)));
+}
+
+TEST_F(LeaderFailoverTest, WaitsNoLongerThanUsualOnceItHasHeardOne) {
+  LeaderFailover started(HostRank(1), 30, kRun, start_);
+  started.heard(kRun, start_);
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(started, 32)));
 }
 
 // This host may be cut off, or the coordinator may hang.

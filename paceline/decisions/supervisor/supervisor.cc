@@ -163,7 +163,10 @@ void Supervisor::on(const MemberEnded& ended) {
     reasons_.first_error = ended.end.reason;
     return stop("a process could not start");
   }
-  if (!stopping_) start_after_loss(*member, lost);
+  // A launcher keeps what a killed server had, and the last checkpoint lacks it until there is a server again.
+  const bool writes_last = stopping_ && leads_ && training() && !reasons_.first_error;
+  const bool keeps = member->kind == MemberKind::kServer && ended.end.killed;
+  if (!stopping_ || (writes_last && keeps)) start_after_loss(*member, lost);
 }
 
 void Supervisor::ends_after_job(const ProcessEnd& end) {
