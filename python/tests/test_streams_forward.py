@@ -252,6 +252,11 @@ def test_an_object_that_is_opened_twice_gives_its_own_records_after_a_step_back(
     for record in (4000, 2500, 4001, 4100, 1500, 4500, 10, 5999):
         assert source.read(0, [record]) == [record]
     assert source.up_to(0, 10_000) == 6000
+    rows = [*range(6000)]
+    source = Shards(["all"], lambda name: rows, window=100)
+    for record in (4000, 2500, 4001):
+        assert source.read(0, [record]) == [record]
+    assert len(source._readings[0]) == 2  # a list has no place
 
 
 def test_one_iterator_for_two_shards_is_refused() -> None:

@@ -231,7 +231,7 @@ class Forward(ABC):
     def _end_others(self, shard: int, reading: _Reading) -> None:
         """Ends other readings of the object that this one is about to read, as it may have one place only."""
         opened = getattr(reading.records, "opened", None)
-        if opened is None:
+        if isinstance(opened, Sequence) or not hasattr(opened, "__iter__"):  # each loop over it has its own place
             return
         same = [
             (other, one)
