@@ -193,7 +193,16 @@ def test_an_object_that_saves_its_place_is_read_again_from_the_nearest_state() -
     assert source.read(1, [10]) == [10_010]
     assert source.read(1, [4500]) == [14_500]
     assert source.read(1, [1500, 1501]) == [11_500, 11_501]
-    assert begun == [0, 0, 1000]  # record 4500 needed no other beginning
+    assert begun == [0, 0, 4000, 1000]
+
+
+def test_the_end_of_a_pass_and_the_begin_of_the_next_one_are_read_from_the_nearest_states() -> None:
+    begun: list[int] = []
+    source = Shards(["all"], lambda name: Saving(0, begun), window=100, length=lambda name: 6000)
+    for record in range(50):
+        assert source.read(0, [5100 + record, 5900 + record]) == [5100 + record, 5900 + record]
+        assert source.read(0, [2 * record]) == [2 * record]
+    assert set(begun) == {0, 5000}
 
 
 def test_objects_that_share_a_part_give_their_own_records_after_a_step_back() -> None:
@@ -243,6 +252,11 @@ def test_an_object_that_is_opened_twice_gives_its_own_records_after_a_step_back(
     for record in (4000, 2500, 4001, 4100, 1500, 4500, 10, 5999):
         assert source.read(0, [record]) == [record]
     assert source.up_to(0, 10_000) == 6000
+    rows = [*range(6000)]
+    source = Shards(["all"], lambda name: rows, window=100)
+    for record in (4000, 2500, 4001):
+        assert source.read(0, [record]) == [record]
+    assert len(source._readings[0]) == 2  # a list has no place
 
 
 def test_one_iterator_for_two_shards_is_refused() -> None:

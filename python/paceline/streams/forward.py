@@ -222,10 +222,16 @@ class Forward(ABC):
         self._states[shard] = states  # the last used ones are at the end
         return states
 
+    def _is_far(self, shard: int, begin: int, record: int) -> bool:
+        """Whether a saved state is much nearer to a record than the place `begin` is, as at the end of a pass."""
+        if record <= begin + self.window or shard not in self._states:
+            return False
+        return any(begin + self.window < state <= record for state in self._states[shard].records())
+
     def _end_others(self, shard: int, reading: _Reading) -> None:
         """Ends other readings of the object that this one is about to read, as it may have one place only."""
         opened = getattr(reading.records, "opened", None)
-        if opened is None:
+        if isinstance(opened, Sequence) or not hasattr(opened, "__iter__"):  # each loop over it has its own place
             return
         same = [
             (other, one)
@@ -262,9 +268,9 @@ class Forward(ABC):
             self._pid = os.getpid()
         here = self._readings.setdefault(shard, [])
         self._readings.move_to_end(shard)
-        before = [one for one in here if one.next <= record]
-        if before:
-            return max(before, key=lambda one: one.next)
+        nearest = max((one for one in here if one.next <= record), key=lambda one: one.next, default=None)
+        if nearest is not None and not self._is_far(shard, nearest.next, record):
+            return nearest
         reading = _Reading(record)
         furthest = max(here, key=lambda one: one.next, default=None)
         # Two objects that save their place may share a part that has it: a node of torchdata, or a data set's source.
