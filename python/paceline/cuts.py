@@ -26,9 +26,10 @@ from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .kept_memory import KeptMemory
 from .loading import to_device
 from .memory_short import ending_without_memory, set_free
+from .searching import Searching
 from .seeding import others_now
 from .side_paths import SidePaths
-from .stage_forward import Ended, Seams, StageForward, stub_paths
+from .stage_forward import Ended, Seams, StageForward
 from .stubs import StubUsed
 from .trees import at, replaced
 from .unit_placement import UnitPlacement
@@ -273,7 +274,7 @@ class _DryRun:
             side_paths = passing.found(_value(self._compute()))
         for cut in range(1, len(seams.blocks)):
             try:
-                with _Searching(seams, cut, self._inputs[cut], self._device):
+                with Searching(seams, cut, self._inputs[cut], self._device):
                     self._compute()
             except StubUsed as used:
                 why_not = why_not or str(used)
@@ -405,25 +406,6 @@ class _DryRun:
                 now = module._buffers[key]
                 if now is not tensor or now._version != version:
                     written.changed.add(index)
-
-
-class _Searching(StageForward):
-    """A stage of the last blocks, which learns where its activations stand in its first block's arguments."""
-
-    def __init__(self, seams: Seams, begin: int, arguments: Any, device: torch.device) -> None:
-        super().__init__(seams, begin, len(seams.blocks), device=device)
-        self._seams = seams
-        self._begin = begin
-        self._arguments = arguments
-
-    def with_received(self, args: Any, kwargs: Any) -> Any:
-        paths = stub_paths((args, kwargs))
-        if not paths:
-            name = self._seams.blocks[self._begin].name
-            raise StubUsed(self._seams.blocks[self._begin - 1].name, f"not by {name}", "the end")
-        self._seams.paths[self._begin] = paths
-        self._received = [at(self._arguments, path).detach() for path in paths]
-        return super().with_received(args, kwargs)
 
 
 def _value(result: Any) -> Any:

@@ -15,6 +15,7 @@ import torch
 from .absent_weights import Place, make_absent
 from .blocks import Block
 from .errors import PacelineError
+from .random_draws import SeededBetween
 from .seeding import mix, seed_step
 from .stubs import Scope, Stub, make_stub
 from .trees import Path, at, leaves, replaced
@@ -41,6 +42,7 @@ class Seams:
         self.outputs: list[Any] = [None] * len(self.blocks)  # trees of tensors
         self.paths: dict[int, list[Path]] = {}  # in (args, kwargs)
         self.others_draw = True  # the blocks use random numbers that are not torch's
+        self.draws_between = False  # something is drawn behind a dropout between two blocks
 
 
 class _Handover(torch.autograd.Function):
@@ -81,6 +83,7 @@ class StageForward:
         self._end = end
         self._device = device or torch.device("cpu")
         self._originals: list[tuple[Any, bool, Any]] = []
+        self._between: Any = None  # SeededBetween, while it is a context
         self._replacements = [self._replacement(index, block) for index, block in enumerate(seams.blocks)]
         self.begin_with(received, seed)
 
@@ -98,6 +101,9 @@ class StageForward:
         return self
 
     def __enter__(self) -> StageForward:
+        if self._seams.draws_between and self._seed is not None:
+            self._between = SeededBetween(self._device)
+            self._between.__enter__()
         for block, replacement in zip(self._seams.blocks, self._replacements):
             own = block.module.__dict__
             self._originals.append((own, "forward" in own, block.module.forward))
@@ -106,7 +112,10 @@ class StageForward:
             place.put(make_absent(place.weight, place.name, place.number, self._scope))
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
+        if self._between is not None:
+            self._between.__exit__(kind, *error)
+            self._between = None
         for own, had_own, original in reversed(self._originals):
             if had_own:
                 own["forward"] = original
@@ -142,11 +151,21 @@ class StageForward:
                     self._scope.is_open = False
                     args, kwargs = self.with_received(args, kwargs)
                 self._draw(2 * block.number + 1)
-                output = self._originals[index][2](*args, **kwargs)
+                output = self._call_block(index, args, kwargs)
             self._draw(2 * block.number + 2)
             return output
 
         return forward
+
+    def _call_block(self, index: int, args: Any, kwargs: Any) -> Any:
+        between = self._between
+        if between is None:
+            return self._originals[index][2](*args, **kwargs)
+        between.in_block = True
+        try:
+            return self._originals[index][2](*args, **kwargs)
+        finally:
+            between.in_block = False
 
     def sent(self, arguments: Any) -> list[torch.Tensor]:
         return [at(arguments, path) for path in self._seams.paths[self._end]]
@@ -158,6 +177,7 @@ class StageForward:
 
     def _draw(self, part: int) -> None:
         """From here on random numbers follow from the batch and the block, so a new cut changes none of them."""
+        self._scope.drew = False
         if self._seed is not None:
             seed_step(self._seed + part * _ODD, self._device, self._seams.others_draw)
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from .random_draws import DRAW
+
 # The operators that change their left side.
 _IN_PLACE = {
     f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
@@ -49,6 +51,7 @@ class Scope:
 
     def __init__(self, is_open: bool = True) -> None:
         self.is_open = is_open
+        self.drew = False  # whether a function that draws random numbers got a stub since the last call of a block
 
 
 class Stub(torch.Tensor):
@@ -76,6 +79,7 @@ class Stub(torch.Tensor):
         elsewhere = writes and not (args and isinstance(args[0], Stub) and "out" not in kwargs)
         if stub is None or not stub.paceline_scope.is_open or name in NEED_VALUES or elsewhere:
             raise StubUsed("a block" if stub is None else stub.paceline_block, name, caller())
+        stub.paceline_scope.drew |= name.rstrip("_") in DRAW
         return args[0] if writes else _stub_like(stub)
 
 

@@ -128,6 +128,28 @@ def test_what_every_block_gets_adds_up_to_its_gradient() -> None:
     }
 
 
+class _DrawsBetween(nn.Module):
+    """Draws what the next block gets, behind the dropout of its other argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Bilinear(6, 6, 6) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = len(x)
+        for block in self.blocks:
+            x = nn.functional.dropout(x, 0.3)
+            x = block(x, torch.rand(rows, 6, device=x.device))
+        return x
+
+
+def test_what_is_drawn_between_two_blocks_is_the_same_in_every_stage() -> None:
+    bench = check_every_cut(lambda: (_DrawsBetween(), _labelled(6, classes=6), _cross_entropy))
+    assert bench.cuts.seams.draws_between
+    assert not Bench(PLAIN["masked"]).cuts.seams.draws_between
+    assert not Bench(PLAIN["encoder"]).cuts.seams.draws_between
+
+
 def unet() -> Any:
     return UNet(), _labelled(6), _cross_entropy
 
