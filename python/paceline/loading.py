@@ -65,6 +65,7 @@ class Loads(Dataset):  # type: ignore[type-arg]
         # A function of the program's own may draw, for a whole batch. It goes on where the last sample has stopped.
         self._collate_alone_draws = not self._draws and collate_fn is not None
         self._epoch: int | None = None  # the epoch that set_epoch() was called with last
+        self._count = _count_of(train_set)
         self.sent_as_bytes = False  # the last batch, from a loader process
 
     def enter(self, load: Load) -> bool:
@@ -77,6 +78,12 @@ class Loads(Dataset):  # type: ignore[type-arg]
         for one in told:
             one.set_epoch(load.epoch)
         self._epoch = load.epoch
+        if (now := _count_of(self.train_set)) != self._count:  # another epoch of a DataLoader would have all of them
+            raise PacelineError(
+                f"the training set had {self._count} samples at join() and has {now} now, and the job leases those "
+                "of join(); begin a second job with all that there are now, and with this one's exported weights "
+                "(--set model.weights=FILE)"
+            )
         return bool(told)
 
     def __getitem__(self, load: Load) -> Any:
@@ -149,6 +156,10 @@ class StreamLoads(Loads):
 
     def close(self) -> None:
         leave_readers()
+
+
+def _count_of(train_set: Any) -> int:
+    return len(train_set) if hasattr(type(train_set), "__len__") and not isinstance(train_set, Stream) else 0
 
 
 def _draws_nothing(train_set: Any) -> bool:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fake_member import Member
 
 from paceline.epochs import those_with_set_epoch
+from paceline.errors import PacelineError
 from paceline.job import Job
+from paceline.loading import Load, make_loader
 from paceline.streams.files import Opened
 
 SCRIPT = """
@@ -97,3 +100,17 @@ def test_a_job_has_no_length() -> None:
     with pytest.raises(TypeError, match=r"no len\(\), .*; leave it out, and total= of a progress bar"):
         len(job)
     assert job and operator.length_hint(job, 5) == 5  # list(job) asks for it
+
+
+@pytest.mark.parametrize("loaders", [0, 1])
+def test_samples_that_come_later_are_not_left_out_silently(loaders: int) -> None:
+    samples = [torch.ones(1)] * 4
+    loader = make_loader(samples, None, {"num_workers": loaders})
+    loader.get(Load((0, 1), 7, 0))
+    samples.append(torch.ones(1))
+    loader.get(Load((2, 3), 7, 0))
+    with pytest.raises(
+        PacelineError, match="had 4 samples at join.. and has 5 now, and the job leases those of join"
+    ):
+        loader.get(Load((0, 1), 7, 1))
+    loader.close()
