@@ -193,7 +193,8 @@ TEST(Compare, GoesOnWhereItStopped) {
 
 // With a rate that rises so far that the weights of the next updates are no numbers.
 constexpr char kDiverges[] =
-    "[schedule]\nshape = \"table\"\ntable = [[0.6, 1], [0.6, 1e38]]\n[evaluate]\nevery_epochs = 0.5\n";
+    "[optimizer]\nlr = 1e5\n[schedule]\nshape = \"table\"\ntable = [[0.6, 5e-7], [0.6, 1e6]]\n"
+    "[evaluate]\nevery_epochs = 0.5\n";
 
 TEST(Compare, APolicyThatDivergesIsAResultAndTheNextOneIsTrained) {
   const TempFolder folder;

@@ -295,7 +295,8 @@ TEST(Sweep, ATrainingThatDivergesLateHasNoEnd) {
   const TempFolder folder;
   std::string axes = kAxes;
   axes.replace(axes.find("\"sync.policy=asp\""), 17,
-               "\"sync.policy=asp\", \"schedule.shape=table\", \"schedule.table=[[0.8,1],[0.8,1e38]]\"");
+               "\"sync.policy=asp\", \"optimizer.lr=1e5\", \"schedule.shape=table\", "
+               "\"schedule.table=[[0.8,5e-7],[0.8,1e6]]\"");
   const Ended ended = run({"sweep", small_sweep(folder.path(), "1", axes).string()});
   ASSERT_EQ(ended.status, 0) << ended.errors;
   const auto lines = results(folder.path());
