@@ -177,6 +177,7 @@ absl::Status Computation::take(const wire::Role& role) {
     return absl::InvalidArgumentError(
         fmt::format("the coordinator asks for micro-batches of {}", role.micro_batch()));
   leave();
+  if (local_) local_->reset_momentum();
   if (!card_parts_.empty()) share_gradient_on_cards(role.replica());
   if (others_may_write_) PACELINE_RETURN_IF_ERROR(make_gradient());
   others_may_write_ = role.cuts_size() > 0 && role.stage() == 0 && role.turn() == 0;

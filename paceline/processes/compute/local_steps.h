@@ -2,6 +2,7 @@
 // its own that continues from round to round. It contributes its total move. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -42,6 +43,9 @@ class LocalSteps {
 
   // To be shared with the engine that takes the steps, and forgotten by it.
   std::vector<engine::Memory> memories() const;
+
+  // For a new replica: what an earlier one left in the velocity, perhaps a number that is not finite, does not go on.
+  void reset_momentum() { std::fill(velocity_.begin(), velocity_.end(), 0.0f); }
 
   // One step for each of `batches`, the mean of their losses. `weights` and `contribution`: one pointer a
   // tensor; the contribution is weights at the start − weights at the end, and for statistics what they are

@@ -1,8 +1,9 @@
-// How the samples of a round are cut into steps, and what a step without a gradient comes to. That the steps
-// are right, virtual_time_test says.
+// How the samples of a round are cut into steps, what a step without a gradient comes to, and when momentum ends. That
+// the steps are right, virtual_time_test says.
 #include "paceline/processes/compute/local_steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -140,6 +141,54 @@ TEST_F(StepUntilTaken, AnOverflowWithoutAnEndIsAnError) {
   Skips engine(1000, true);
   EXPECT_EQ(take(engine).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(engine.steps, 40);
+}
+
+// The gradient of each number is what the test says.
+class Constant : public engine::Engine {
+ public:
+  Constant() { layout_.add("weight", ps::TensorKind::kParameter, {1}); }
+  const ps::Layout& layout() const override { return layout_; }
+  std::int32_t samples() const override { return 8; }
+  absl::Status initial_weights(std::span<float>) override { return absl::OkStatus(); }
+  absl::Status prepare(const engine::Batch&) override { return absl::OkStatus(); }
+  absl::StatusOr<engine::StepResult> step(const engine::Weights&, std::span<float* const> gradients,
+                                          std::int64_t, const engine::KeepGoing&) override {
+    *gradients[0] = gradient;
+    return engine::StepResult{.loss = 2};
+  }
+  absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const>, std::int64_t,
+                                              const engine::KeepGoing&) override {
+    return absl::UnimplementedError("it only steps");
+  }
+
+  float gradient = 1;
+
+ private:
+  ps::Layout layout_;
+};
+
+// An iteration of one step from weights of 0, at a rate of 1.
+float contribution(LocalSteps& steps, Constant& engine) {
+  const float weight = 0;
+  float moved = 0;
+  const float* const weights[] = {&weight};
+  float* const contributions[] = {&moved};
+  const engine::Batch batches[] = {{.samples = {1}}};
+  EXPECT_TRUE(steps.take(engine, batches, 1.0, weights, contributions, [] { return true; }).ok());
+  return moved;
+}
+
+TEST(LocalSteps, ANewReplicaBeginsWithoutTheMomentumOfTheLastOne) {
+  Constant engine;
+  auto steps = LocalSteps::create(engine.layout(), {.kind = ps::OptimizerKind::kSgd, .momentum = 0.5});
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  EXPECT_EQ(contribution(*steps, engine), 1);
+  EXPECT_EQ(contribution(*steps, engine), 1.5) << "the momentum goes on from round to round";
+  engine.gradient = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(contribution(*steps, engine)));
+  engine.gradient = 1;
+  steps->reset_momentum();
+  EXPECT_EQ(contribution(*steps, engine), 1);
 }
 
 }  // namespace
