@@ -256,6 +256,18 @@ TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
   }
 }
 
+// Its worker's momentum would keep it.
+TEST(ProgramRuns, AWorkerOfLocalStepsGoesOnAfterAGradientThatIsNotFinite) {
+  const TempFolder folder;
+  const fs::path job = program_job(
+      folder, "epochs = 2", devices(2, 10) + "[sync]\npolicy = \"local-sgd:4\"\n", "\"nan\", \"5\", \"w1\"");
+  const Ended ended = run({"train", job.string()});
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("w1: 'w' is not finite in its gradient, at a loss of "));
+  EXPECT_THAT(ended.errors, Not(HasSubstr("was lost")));
+  expect_each_sample_once(RecordedRun::read(only_run(folder / "runs")), 2);
+}
+
 TEST(ProgramRuns, AWorkerWhoseGradientsAreNeverFiniteIsGivenUp) {
   const TempFolder folder;
   const fs::path job = program_job(folder, "epochs = 2", devices(3), "\"nan\", \"from 1\", \"w1\"");
