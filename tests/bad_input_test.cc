@@ -459,6 +459,19 @@ TEST(BadInput, ACoordinatorThatOthersReachInTheClear) {
                   {"network.listen", "can be reached from other machines", "certs"});
 }
 
+TEST(BadInput, ARunThatIsToGoOnAsAnotherOne) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "epochs = 0.2\n[[device]]\n[[device]]\nbatch = 9\n");
+  ASSERT_EQ(run({"train", job.string(), "--virtual"}).status, 0);
+  const std::string trained = only_run(folder / "runs").string();
+  const std::string before = read_text(fs::path(trained) / "job.toml");
+  const auto refused = [&](const std::string& set, const std::vector<std::string>& says) {
+    expect_one_line(run({"train", "--resume", trained, "--set", "epochs=0.4", "--set", set}), says);
+    EXPECT_EQ(read_text(fs::path(trained) / "job.toml"), before);
+  };
+  refused("seed=7", {"--set seed=7: the run began with 1"});
+}
+
 TEST(BadInput, DamagedCheckpoint) {
   const TempFolder folder;
   const auto job = small_job(folder.path(), "epochs = 0.2\n");

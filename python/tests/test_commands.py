@@ -68,7 +68,7 @@ def commands_of_examples() -> list[str]:
 
 
 def test_a_shell_leaves_the_words_of_an_example_as_they_are() -> None:
-    """It would take {a,b} apart, and need quotes around it."""
+    """A shell takes {a,b} apart unless it stands in quotes."""
     commands = commands_of_examples()
     assert len(commands) > 20
     for command in commands:

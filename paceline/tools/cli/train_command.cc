@@ -16,6 +16,7 @@
 #include "paceline/computing/program/units.h"
 #include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/origin.h"
+#include "paceline/formats/config/resumed_job.h"
 #include "paceline/formats/config/server_parts.h"
 #include "paceline/processes/launch/display.h"
 #include "paceline/processes/launch/failed_run.h"
@@ -253,18 +254,13 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
   return job;
 }
 
-// The samples that are done are known by their places.
 absl::Status check_goes_on(const config::JobConfig& job, const TrainOptions& options,
                            std::int64_t whole_set) {
-  const std::int64_t samples = config::samples_an_epoch(job, whole_set);
   if (options.resume.empty()) return absl::OkStatus();
-  const auto before = runs::recorded_dataset_size(store::RunPaths{options.resume});
-  if (!before || *before == samples) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "the data have {} samples, and had {} when the run began; a run goes on with the data that it began "
-      "with. To train its weights on other data, begin a run: paceline export {} model.safetensors, then "
-      "--set model.weights=model.safetensors",
-      samples, *before, options.resume));
+  const store::RunPaths paths{options.resume};
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_recorded_job(paths));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, paths.job()));
+  return config::check_resumed(before, job, {options.resume, whole_set, runs::recorded_dataset_size(paths)});
 }
 
 absl::Status check_in_virtual_time(const config::JobConfig& job) {

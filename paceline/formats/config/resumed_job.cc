@@ -1,0 +1,40 @@
+#include "paceline/formats/config/resumed_job.h"
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+
+namespace paceline::config {
+
+namespace {
+
+std::string from_weights_of(const ResumedRun& run) {
+  return fmt::format("paceline export {} model.safetensors, then --set model.weights=model.safetensors",
+                     run.folder);
+}
+
+// The run knows by their places in the order which samples are done, and the seed makes that order.
+absl::Status check_seed(const JobConfig& before, const JobConfig& now) {
+  if (now.seed == before.seed) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "seed: the run began with {}, which orders its samples; leave this out, or begin another run",
+      before.seed));
+}
+
+absl::Status check_epoch(const JobConfig& now, const ResumedRun& run) {
+  const std::int64_t samples = samples_an_epoch(now, run.whole_set);
+  if (!run.epoch_before || *run.epoch_before == samples) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "the data have {} samples, and had {} when the run began; a run goes on with the data that it began "
+      "with. To train its weights on other data, begin a run: {}",
+      samples, *run.epoch_before, from_weights_of(run)));
+}
+
+}  // namespace
+
+absl::Status check_resumed(const JobConfig& before, const JobConfig& now, const ResumedRun& run) {
+  PACELINE_RETURN_IF_ERROR(check_seed(before, now));
+  return check_epoch(now, run);
+}
+
+}  // namespace paceline::config
