@@ -470,6 +470,7 @@ TEST(BadInput, ARunThatIsToGoOnAsAnotherOne) {
     EXPECT_EQ(read_text(fs::path(trained) / "job.toml"), before);
   };
   refused("seed=7", {"--set seed=7: the run began with 1"});
+  refused("optimizer.name=adagrad", {"--set optimizer.name=adagrad: the run began with sgd", "velocity"});
 }
 
 TEST(BadInput, DamagedCheckpoint) {

@@ -21,6 +21,22 @@ absl::Status check_seed(const JobConfig& before, const JobConfig& now) {
       before.seed));
 }
 
+// "first moment, second moment".
+std::string state_of(ps::OptimizerKind kind) {
+  const auto& [first, second] = ps::traits_of(kind).state;
+  return second == nullptr ? first : fmt::format("{}, {}", first, second);
+}
+
+// Checkpoints have the optimizer's state as numbers without a name: another optimizer would take them for its own.
+absl::Status check_optimizer(const JobConfig& before, const JobConfig& now, const ResumedRun& run) {
+  const ps::OptimizerKind had = before.optimizer.kind, has = now.optimizer.kind;
+  if (state_of(has) == state_of(had)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "optimizer.name: the run began with {}, whose state ({}) is not that of {} ({}); leave this out. "
+      "To train the run's weights with another optimizer, begin a run: {}",
+      ps::traits_of(had).name, state_of(had), ps::traits_of(has).name, state_of(has), from_weights_of(run)));
+}
+
 absl::Status check_epoch(const JobConfig& now, const ResumedRun& run) {
   const std::int64_t samples = samples_an_epoch(now, run.whole_set);
   if (!run.epoch_before || *run.epoch_before == samples) return absl::OkStatus();
@@ -34,6 +50,7 @@ absl::Status check_epoch(const JobConfig& now, const ResumedRun& run) {
 
 absl::Status check_resumed(const JobConfig& before, const JobConfig& now, const ResumedRun& run) {
   PACELINE_RETURN_IF_ERROR(check_seed(before, now));
+  PACELINE_RETURN_IF_ERROR(check_optimizer(before, now, run));
   return check_epoch(now, run);
 }
 

@@ -43,5 +43,30 @@ TEST(ResumedJob, KeepsItsSeed) {
   EXPECT_EQ(said("", "seed = 1\n"), "");
 }
 
+// A checkpoint has the state as numbers, which would mean something else.
+TEST(ResumedJob, KeepsTheStateOfItsOptimizer) {
+  const auto optimizer = [](const std::string& name) { return "[optimizer]\nname = \"" + name + "\"\n"; };
+  const std::vector<std::vector<std::string>> same = {{"sgd"},     {"adam", "adamw", "nadam", "lamb"},
+                                                      {"rmsprop"}, {"lion"},
+                                                      {"lars"},    {"adafactor"},
+                                                      {"adamax"},  {"adagrad"}};
+  for (const auto& befores : same) {
+    for (const auto& nows : same) {
+      for (const std::string& before : befores) {
+        for (const std::string& now : nows) {
+          const std::string line = said(optimizer(before), optimizer(now));
+          if (&befores == &nows) {
+            EXPECT_EQ(line, "") << before << now;
+          } else {
+            EXPECT_THAT(line, HasSubstr("optimizer.name: the run began with " + before)) << before << now;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_THAT(said("", optimizer("adagrad")),
+              HasSubstr("sgd, whose state (velocity) is not that of adagrad"));
+}
+
 }  // namespace
 }  // namespace paceline::config
