@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -348,6 +349,13 @@ void check_policy(Section sync, const JobConfig& job) {
   if (!fits.ok()) sync.complain(listed ? "policy" : "k_min", std::string(fits.message()));
 }
 
+// A plan takes the batches of all devices in a round. The next plan may divide them otherwise, and one that is made after a
+// host was lost takes fewer.
+std::int64_t all_batches(const std::vector<DeviceConfig>& devices) {
+  return std::accumulate(devices.begin(), devices.end(), std::int64_t{0},
+                         [](std::int64_t sum, const DeviceConfig& device) { return sum + device.batch; });
+}
+
 // If batches differ, only a round of all of them leaves no smaller one behind.
 std::int64_t whole_batches(const ParallelConfig& parallel) {
   const auto& replicas = parallel.plan.replicas;
@@ -364,7 +372,7 @@ void read_drop_last(Section& top, JobConfig& job) {
   if (!top.boolean("drop_last", false)) return;
   if (job.open_end)
     top.complain("drop_last", "leave it out: nobody knows how many samples there are (data.open_end)");
-  job.epoch_multiple = whole_batches(job.parallel);
+  job.epoch_multiple = job.parallel.by_planner() ? all_batches(job.devices) : whole_batches(job.parallel);
 }
 
 // The batch of a replica that the file names, or of each device.

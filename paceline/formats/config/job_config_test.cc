@@ -671,13 +671,26 @@ TEST(JobConfig, AnEpochOfWholeBatches) {
                     1000),
             960)
       << "a pipeline's batch, not a device's";
+  for (const std::string mode : {"pipeline", "joint", "frozen", "gpipe"}) {
+    const std::string devices = fmt::format("batch = 32\nparallel = \"{}\"\n[[device]]\ncount = 4\n", mode);
+    EXPECT_EQ(samples(devices, 1000), 896) << "before a plan divides the batches of all devices";
+    EXPECT_EQ(samples("micro_batch = 8\n" + devices +
+                          "[[pipeline]]\ndevices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 64\n"
+                          "[[pipeline]]\ndevices = [\"w1\", \"w3\"]\ncuts = [1]\nsamples = 64\n"
+                          "[[layer]]\ncount = 2\nwork_ms = 1\n",
+                      1000),
+              896)
+        << mode;
+  }
 }
 
 // Otherwise samples that are trained would have other places, and those of an epoch would be trained again.
 TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
   for (const std::string batches :
        {"parallel = \"uneven-data\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
-        "[[device]]\nhost = 0\nbatch = 6\n[[device]]\nhost = 1\nbatch = 4\n"}) {
+        "[[device]]\nhost = 0\nbatch = 6\n[[device]]\nhost = 1\nbatch = 4\n",
+        "parallel = \"joint\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
+        "parallel = \"frozen\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n"}) {
     const auto samples = [&](const std::string& without) {
       const std::string text = "drop_last = true\n" + batches + "[cluster]\nhosts = 2\n" + without;
       return controller_config(parse_job(text, "job.toml").value(), 1009).dataset_size;
