@@ -135,12 +135,13 @@ config::RunTime time_of(bool in_virtual_time) {
   return in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
 }
 
-// A program has said it, or is asked once more.
+// A program has said it, or is asked once more: one that was asked for another variant of the job, whose replicas are whole
+// models, did not say its units.
 absl::StatusOr<planner::ModelProfile> profile_of_program(const config::JobConfig& job,
                                                          const std::string& said) {
   const auto known = program::parse_answer(said);
-  if (known.ok() && std::holds_alternative<program::Model>(*known))
-    return program::profile_of(std::get<program::Model>(*known));
+  const auto* said_model = known.ok() ? std::get_if<program::Model>(&*known) : nullptr;
+  if (said_model != nullptr && !said_model->units.empty()) return program::profile_of(*said_model);
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, ""));
   PACELINE_RETURN_IF_ERROR(program::check_stages(job, model));
   return program::profile_of(model);
