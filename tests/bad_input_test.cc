@@ -233,6 +233,11 @@ TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
                     {std::string("job.toml with --policies ") + policy + ": ", says});
   expect_one_line(run({"compare", job.string(), "--policies", "bsp", "--parallel", "data,static"}),
                   {"static"});
+  // The second policy says a default, and the file says another value.
+  expect_one_line(
+      run({"compare", small_job(folder.path(), "[sync]\npatience = 0.3\n").string(), "--policies",
+           "bsp,cgp:patience=0.1"}),
+      {"job.toml with --policies cgp:patience=0.1", "sync.patience", "say it in one of them only"});
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}), {"s.toml"});
   write_text(folder / "s.toml", "[[device]]\n");
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}),

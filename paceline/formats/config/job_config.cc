@@ -14,6 +14,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/budget.h"
 #include "paceline/formats/config/card_memory.h"
+#include "paceline/formats/config/cgp_keys.h"
 #include "paceline/formats/config/file_kind.h"
 #include "paceline/formats/config/hosts.h"
 #include "paceline/formats/config/lowered_memory.h"
@@ -221,26 +222,6 @@ void read_schedule(Section section, JobConfig& job) {
   section.finish();
 }
 
-// Reads the keys that set options of `cgp` one by one, over its text. Other policies have no such keys.
-void read_cgp(Section& section, policy::CgpSpec& cgp) {
-  constexpr std::int64_t kMost = 1'000'000;
-  cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
-  if (section.has("k_max")) cgp.k_max = section.integer("k_max", 1, 1, kMost);
-  if (section.has("staleness")) cgp.staleness = section.integer("staleness", 0, 0, kMost);
-  if (section.has("wait_max_ms"))
-    cgp.wait_max = from_seconds(section.number("wait_max_ms", 0, 0, 1e9) / 1000);
-  const auto grouping =
-      section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
-                     {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
-                      to_string(policy::Grouping::kDp)});
-  cgp.grouping = static_cast<policy::Grouping>(grouping);
-  cgp.patience = section.number("patience", cgp.patience, 0, 1,
-                                "the share of their iterations' time that replicas wait");
-  cgp.delay = section.number("delay", cgp.delay, 0, 1);
-  if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
-    section.complain("k_min", "write a number that is not above k_max");
-}
-
 // Whether a policy looks ahead if the file does not say: those of papers do not, as published.
 bool looks_ahead(const policy::PolicySpec& policy) { return std::holds_alternative<policy::CgpSpec>(policy); }
 
@@ -256,7 +237,8 @@ std::string without_direction() {
 }
 
 void read_sync(Section section, JobConfig& job) {
-  const auto policy = policy::parse_policy(section.text("policy", "bsp"));
+  const std::string said = section.text("policy", "bsp");
+  const auto policy = policy::parse_policy(said);
   if (policy.ok()) {
     job.policy = *policy;
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
@@ -269,9 +251,7 @@ void read_sync(Section section, JobConfig& job) {
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
-  policy::CgpSpec none;
-  auto* cgp = std::get_if<policy::CgpSpec>(&job.policy);
-  read_cgp(section, cgp != nullptr ? *cgp : none);
+  read_cgp_keys(section, said, job.policy);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
   const bool can_look_ahead = ps::has_direction(job.optimizer.kind);

@@ -58,8 +58,9 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
   } else {
     const auto policies = policy::parse_policies(options.policies);
     if (!policies.ok()) return runs::about_file("--policies", policies.status());
-    for (const policy::PolicySpec& policy : *policies)
-      variants.push_back({"sync.policy=\"" + policy::to_string(policy) + "\""});
+    // The text of a parsed policy would leave out defaults, and the file may have other values.
+    for (const std::string& policy : std::vector<std::string>(absl::StrSplit(options.policies, ',')))
+      variants.push_back({"sync.policy=\"" + policy + "\""});
   }
   if (options.parallel.empty()) return variants;
   const std::vector<std::string> modes = absl::StrSplit(options.parallel, ',');
