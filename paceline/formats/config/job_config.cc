@@ -314,7 +314,6 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
     read_device({table, "device", complaints}, defaults, job, complaints);
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
   read_card_memory(top, job.devices);
-  read_lowered_memory(top, job.devices);
   if (job.devices.size() > static_cast<std::size_t>(kMostDevicesOfJob)) {
     top.complain("device",
                  fmt::format("{} devices; at most {} fit one job", job.devices.size(), kMostDevicesOfJob));
@@ -515,6 +514,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  read_lowered_memory(top, job.devices);  // after hosts that are given up have taken their devices along
   job.reach = read_reach({top.table("network"), "network", complaints});
   job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
   read_export({top.table("export"), "export", complaints}, job);
