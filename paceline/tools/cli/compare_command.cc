@@ -20,6 +20,7 @@
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/terminal_text.h"
+#include "paceline/tools/cli/card_settings.h"
 #include "paceline/tools/cli/comparison.h"
 #include "paceline/tools/cli/planned_comparison.h"
 #include "paceline/tools/cli/said_once.h"
@@ -110,12 +111,20 @@ std::string options_of(const Variant& sets) {
   return absl::StrJoin(options, " ");
 }
 
+// The job of one of its runs.
+absl::StatusOr<std::string> job_of(const PlannedComparison& compared, const Variant& sets) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(compared.job_toml, "job.toml", sets));
+  return compared.in_virtual_time ? own : with_card_settings(own, "job.toml", compared.program);
+}
+
 // All that can be wrong with one of them is said before the first one is trained.
-absl::Status check_variant(const std::string& job_toml, const Variant& sets, const CompareOptions& options) {
+absl::Status check_variant(const PlannedComparison& compared, const Variant& sets,
+                           const CompareOptions& options) {
   const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
   const std::string label = fmt::format("{} with {}", file, options_of(sets));
-  PACELINE_RETURN_IF_ERROR(config::parse_job(job_toml, label, sets, config::SetBy::kCommand).status());
-  PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
+  PACELINE_RETURN_IF_ERROR(
+      config::parse_job(compared.job_toml, label, sets, config::SetBy::kCommand).status());
+  PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, job_of(compared, sets));
   const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
   return planned.ok() ? planned : runs::about_file(label, planned);
 }
@@ -126,16 +135,16 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   asked.shown = options.shown;
   asked.in_virtual_time = options.in_virtual_time;
+  asked.has_variants = true;
   PlannedComparison planned;
   PACELINE_ASSIGN_OR_RETURN(planned.job_toml, checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(planned.job_toml, options.job_file));
-  for (const Variant& variant : variants)
-    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, options));
   planned.program = asked.program;
   planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
   planned.in_virtual_time = options.in_virtual_time;
+  for (const Variant& variant : variants) PACELINE_RETURN_IF_ERROR(check_variant(planned, variant, options));
   planned.runs = with_seeds(variants, job.seed, options.seeds);
   return planned;
 }
@@ -188,9 +197,8 @@ class Course {
   }
 
   absl::StatusOr<std::string> job_in(const std::string& runs_dir, std::size_t i) const {
-    Variant sets = planned_.runs[i];
-    sets.push_back("runs_dir=\"" + runs_dir + "\"");
-    return config::resolve_job(planned_.job_toml, "job.toml", sets);
+    PACELINE_ASSIGN_OR_RETURN(const std::string own, job_of(planned_, planned_.runs[i]));
+    return config::resolve_job(own, "job.toml", {"runs_dir=\"" + runs_dir + "\""});
   }
 
   // The folder of a run; empty if the run has not begun. The folder may have been moved, so runs_dir does not

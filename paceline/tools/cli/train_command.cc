@@ -14,10 +14,8 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/units.h"
-#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/origin.h"
 #include "paceline/formats/config/resumed_job.h"
-#include "paceline/formats/config/server_parts.h"
 #include "paceline/processes/launch/display.h"
 #include "paceline/processes/launch/failed_run.h"
 #include "paceline/processes/launch/host_memory.h"
@@ -42,6 +40,7 @@
 #include "paceline/records/tables/terminal_text.h"
 #include "paceline/simulation/virtual_time/virtual_train.h"
 #include "paceline/tools/cli/asked_job.h"
+#include "paceline/tools/cli/card_settings.h"
 #include "paceline/tools/cli/job_check.h"
 #include "paceline/tools/cli/models_command.h"
 #include "paceline/tools/cli/program.h"
@@ -283,14 +282,8 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   // With other processes beside this one, each may see cards of its own.
-  if (options.in_virtual_time || options.processes) return asked;
-  std::optional<std::string> setting;
-  if (whole.parallel.to_be_planned) {
-    setting = config::card_memory_setting(whole, model.free_memory);
-  } else if (model.layout.narrow() == 0) {  // weights of bfloat16 have no parts on several cards
-    setting = config::servers_setting(whole, model.cards);
-  }
-  return setting ? config::resolve_job(asked, said.file, {*setting}) : asked;
+  if (options.in_virtual_time || options.processes || options.has_variants) return asked;
+  return with_card_settings(asked, said.file, model);
 }
 
 namespace {
