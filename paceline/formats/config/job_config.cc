@@ -209,8 +209,12 @@ void read_schedule(Section section, JobConfig& job) {
   if (steps && job.milestone_epochs.empty())
     section.complain("shape",
                      "write milestones as well: the epochs at which the rate is multiplied by gamma");
-  if (job.open_end && job.shape == control::LrShape::kCosine)
-    section.complain("shape", "write another one: nobody knows how many samples there are (data.open_end)");
+  // Until the data end, an epoch of such a job has another length than a pass.
+  if (job.open_end && job.shape != control::LrShape::kConstant)
+    section.complain("shape", "write \"constant\": nobody knows how many samples there are (data.open_end)");
+  if (job.open_end && job.warmup_epochs > 0)
+    section.complain("warmup_epochs",
+                     "leave it out: nobody knows how many samples there are (data.open_end)");
   if (section.has("last") && job.shape != control::LrShape::kCosine)
     section.complain("last", "write shape = \"cosine\" as well");
   if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {

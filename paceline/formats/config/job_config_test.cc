@@ -700,6 +700,24 @@ TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
   }
 }
 
+// An epoch of such a job is no pass over the data, so the rates would fall at any time.
+TEST(JobConfig, AScheduleNeedsAnEpochWhoseLengthIsKnown) {
+  const auto said = [](const std::string& open, const std::string& schedule) {
+    const std::string text = "[program]\nrun = \"train.py\"\n" + open + "[schedule]\n" + schedule;
+    return std::string(parse_job(text, "job.toml").status().message());
+  };
+  const std::string open = "[data]\nopen_end = true\n";
+  for (const std::string shape : {"shape = \"cosine\"\n", "shape = \"step\"\nmilestones = [1]\n",
+                                  "shape = \"table\"\ntable = [[0, 1], [2, 0.1]]\n"}) {
+    EXPECT_THAT(said(open, shape),
+                HasSubstr("schedule.shape: write \"constant\": nobody knows how many samples there are"));
+    EXPECT_EQ(said("", shape), "");
+  }
+  EXPECT_THAT(said(open, "warmup_epochs = 0.1\n"),
+              HasSubstr("schedule.warmup_epochs: leave it out: nobody knows"));
+  EXPECT_EQ(said(open, "shape = \"constant\"\n"), "");
+}
+
 TEST(JobConfig, APipelinesBatchIsAtLeastTheLeast) {
   const auto job = [](int least) {
     return parse_job(
