@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -326,6 +327,25 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   return checked;
 }
 
+namespace {
+
+// Whether the settings say who the devices are, or how they make up replicas, and no plan for it.
+bool has_other_devices(const std::vector<std::string>& sets) {
+  const auto says = [&](const std::string& key) {
+    return std::any_of(sets.begin(), sets.end(),
+                       [&](const std::string& set) { return set.starts_with(key); });
+  };
+  return (says("device=") || says("parallel=")) && !says("pipeline=");
+}
+
+// The run's plan is none for these devices; if the job wants one, it is made anew.
+void drop_plan(std::vector<std::string>& sets) {
+  std::erase_if(sets, [](const std::string& set) { return set.starts_with("pipeline="); });
+  sets.emplace_back("pipeline=[]");
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   const auto& [text, file] = said;
@@ -333,6 +353,7 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
     PACELINE_ASSIGN_OR_RETURN(sets, runs::last_plan(before, store::RunPaths{options.resume}));
+    if (before.parallel.by_planner() && has_other_devices(options.sets)) drop_plan(sets);
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));
