@@ -476,6 +476,7 @@ TEST(BadInput, ARunThatIsToGoOnAsAnotherOne) {
   };
   refused("seed=7", {"--set seed=7: the run began with 1"});
   refused("optimizer.name=adagrad", {"--set optimizer.name=adagrad: the run began with sgd", "velocity"});
+  refused("drop_last=true", {"--set drop_last=true: an epoch of this run has 1200 samples"});
 }
 
 TEST(BadInput, DamagedCheckpoint) {

@@ -37,9 +37,16 @@ absl::Status check_optimizer(const JobConfig& before, const JobConfig& now, cons
       ps::traits_of(had).name, state_of(had), ps::traits_of(has).name, state_of(has), from_weights_of(run)));
 }
 
-absl::Status check_epoch(const JobConfig& now, const ResumedRun& run) {
+absl::Status check_epoch(const JobConfig& before, const JobConfig& now, const ResumedRun& run) {
   const std::int64_t samples = samples_an_epoch(now, run.whole_set);
   if (!run.epoch_before || *run.epoch_before == samples) return absl::OkStatus();
+  if (samples_an_epoch(before, run.whole_set) == *run.epoch_before) {
+    return absl::InvalidArgumentError(
+        fmt::format("drop_last: an epoch of this run has {} samples, and with other batches or another "
+                    "drop_last it would "
+                    "have {}; leave them as they were when the run began",
+                    *run.epoch_before, samples));
+  }
   return absl::InvalidArgumentError(fmt::format(
       "the data have {} samples, and had {} when the run began; a run goes on with the data that it began "
       "with. To train its weights on other data, begin a run: {}",
@@ -51,7 +58,7 @@ absl::Status check_epoch(const JobConfig& now, const ResumedRun& run) {
 absl::Status check_resumed(const JobConfig& before, const JobConfig& now, const ResumedRun& run) {
   PACELINE_RETURN_IF_ERROR(check_seed(before, now));
   PACELINE_RETURN_IF_ERROR(check_optimizer(before, now, run));
-  return check_epoch(now, run);
+  return check_epoch(before, now, run);
 }
 
 }  // namespace paceline::config

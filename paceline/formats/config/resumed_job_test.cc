@@ -43,6 +43,18 @@ TEST(ResumedJob, KeepsItsSeed) {
   EXPECT_EQ(said("", "seed = 1\n"), "");
 }
 
+TEST(ResumedJob, KeepsItsBatchesIfAnEpochLeavesOutTheLast) {
+  const std::string first = "drop_last = true\nbatch = 32\n";
+  EXPECT_EQ(said(first, first), "");
+  EXPECT_EQ(said(first, "drop_last = true\nbatch = 16\n"), "") << "992 samples all the same";
+  for (const std::string other : {"drop_last = true\nbatch = 64\n", "batch = 32\n"})
+    EXPECT_THAT(said(first, other),
+                HasSubstr("drop_last: an epoch of this run has 992 samples, and with other"))
+        << other;
+  EXPECT_THAT(said("", first), HasSubstr("drop_last: an epoch of this run has 1000 samples"));
+  EXPECT_THAT(said(first, first, 900), HasSubstr("the data have 896 samples, and had 992"));
+}
+
 // A checkpoint has the state as numbers, which would mean something else.
 TEST(ResumedJob, KeepsTheStateOfItsOptimizer) {
   const auto optimizer = [](const std::string& name) { return "[optimizer]\nname = \"" + name + "\"\n"; };
