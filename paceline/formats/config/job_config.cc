@@ -246,8 +246,11 @@ void read_sync(Section section, JobConfig& job) {
   if (policy.ok()) {
     job.policy = *policy;
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
-    if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
+    if (local && job.optimizer.kind == ps::OptimizerKind::kNesterov) {
+      section.complain("policy", "local-sgd has no Nesterov momentum; leave optimizer.nesterov out");
+    } else if (local && job.optimizer.kind != ps::OptimizerKind::kSgd) {
       section.complain("policy", "local-sgd steps with plain SGD only; write optimizer.name = \"sgd\"");
+    }
     if (local && job.optimizer.clip > 0)
       section.complain("policy", "local-sgd has no clipping of gradients; leave optimizer.clip out");
     if (local && !job.groups.empty())

@@ -303,7 +303,7 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   }
   expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
-      "local-sgd steps with plain SGD only");
+      "local-sgd has no Nesterov momentum; leave optimizer.nesterov out");
 }
 
 TEST(JobConfig, GradientsAreClippedByANorm) {
