@@ -130,6 +130,14 @@ TEST(BadInput, AProgramAsAJobAndAJobAsAProgram) {
   expect_one_line(run({"run", job}), {job + ": is a job file", "paceline train " + job});
 }
 
+TEST(BadInput, WordsAboutAProgramThatNobodyNamed) {
+  for (const std::string option : {"--micro-batch", "--threads"})
+    expect_one_line(run({"plan", "examples/plan/changing-mix.toml", option, "4"}),
+                    {option, "name one, and --cluster"});
+  expect_one_line(run({"plan", "examples/plan/changing-mix.toml", "--python", "python3.12"}),
+                  {"--python", "name one"});
+}
+
 TEST(BadInput, LikelyMeant) {
   expect_one_line(run({"trian"}), {"'trian' is not a command", "Did you mean 'train'?"});
   expect_one_line(run({"jump"}), {"'jump' is not a command", "The commands are certs, compare"});

@@ -20,6 +20,7 @@
 #include "paceline/formats/config/lowered_memory.h"
 #include "paceline/formats/config/model_names.h"
 #include "paceline/formats/config/old_keys.h"
+#include "paceline/formats/config/optimizer_settings.h"
 #include "paceline/formats/config/origin.h"
 #include "paceline/formats/config/section.h"
 #include "paceline/formats/config/server_parts.h"
@@ -107,6 +108,7 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
     if (!section.has(key)) return std::nullopt;
     return section.number(key, least, least, most);
   };
+  refuse_settings_of_others(section, kind);
   group.momentum = own("momentum", 0, kMostMomentum);
   group.beta1 = own("beta1", 0, kMostMomentum);
   group.beta2 = read_beta2(section, kind);
@@ -157,6 +159,7 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   const std::vector<ps::OptimizerKind> kinds = named_optimizers();
   optimizer = ps::usual_config(kinds[section.choice("name", 0, names_of(kinds))]);
   job.learning_rate = section.number("lr", ps::traits_of(optimizer.kind).learning_rate, 1e-12, 1e6);
+  refuse_settings_of_others(section, optimizer.kind);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
   optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
   optimizer.beta2 = read_beta2(section, optimizer.kind).value_or(optimizer.beta2);

@@ -321,7 +321,7 @@ TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
       "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"
       "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nsteps_behind = "
       "7\nweight_decay = 0\n"
-      "[[optimizer.group]]\nmatch = \"*.bias\"\nmomentum = 0.5\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
+      "[[optimizer.group]]\nmatch = \"*.bias\"\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
   const auto job = parse_job(text, "job.toml");
   ASSERT_TRUE(job.ok()) << job.status();
   const std::vector<ps::ParameterGroup> expected{
@@ -330,9 +330,11 @@ TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
        .rate = 0.1,
        .steps_behind = 7,
        .weight_decay = 0.0},
-      {.tensors = {}, .match = "*.bias", .momentum = 0.5, .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
+      {.tensors = {}, .match = "*.bias", .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
   EXPECT_EQ(job->groups, expected);
   EXPECT_EQ(parse_job(resolve_job(text, "job.toml", {}).value(), "job.toml")->groups, expected);
+  EXPECT_EQ(parse_job("[[optimizer.group]]\nmatch = \"*\"\nmomentum = 0.5\n", "job.toml")->groups[0].momentum,
+            0.5);
 }
 
 TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
@@ -497,6 +499,9 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[device]]\ncount = 2\n", "job.toml")->ranks,
             std::vector{HostRank(1)});
   expect_job_error(
+      parse_job("[cluster]\nhosts = 2\nwithout = [0.5]\n[[device]]\ncount = 2\n", "job.toml").status(),
+      "cluster.without: write a list of whole numbers from 0 to 1");
+  expect_job_error(
       parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[device]]\ncount = 2\n", "job.toml").status(),
       "on host 0 or 1");
 }
@@ -540,7 +545,7 @@ TEST(JobConfig, NamesAWrongHostOrDeviceEvenIfAHostIsLeftOut) {
 TEST(JobConfig, NumbersOfAListAreFinite) {
   const std::string hosts = "[[device]]\ncount = 2\n[cluster]\nhosts = 2\n";
   expect_job_error(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
-                   "cluster.without: write a list of numbers from 0 to 1");
+                   "cluster.without: write a list of whole numbers from 0 to 1");
   expect_job_error(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(),
                    "schedule.milestones");
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/formats/config/cgp_keys.h"
+#include "paceline/formats/config/optimizer_settings.h"
 #include "paceline/formats/config/toml_text.h"
 
 namespace paceline::config {
@@ -68,6 +69,7 @@ std::string with_current_keys(const std::string& job_toml) {
     each_table(*root, key, [&](toml::table& table) { changed |= rename(table, key); });
   }
   changed |= take_out_what_keys_say(*root);
+  changed |= take_out_settings_of_others(*root);
   if (!changed) return job_toml;
   std::ostringstream out;
   out << *root << '\n';
