@@ -136,6 +136,7 @@ TEST(BadInput, WordsAboutAProgramThatNobodyNamed) {
                     {option, "name one, and --cluster"});
   expect_one_line(run({"plan", "examples/plan/changing-mix.toml", "--python", "python3.12"}),
                   {"--python", "name one"});
+  expect_one_line(run({"profile", "train.py", "-m", "train"}), {"program", "-m"});
 }
 
 TEST(BadInput, LikelyMeant) {

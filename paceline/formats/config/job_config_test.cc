@@ -723,6 +723,14 @@ TEST(JobConfig, AScheduleNeedsAnEpochWhoseLengthIsKnown) {
   EXPECT_EQ(said(open, "shape = \"constant\"\n"), "");
 }
 
+TEST(JobConfig, TakesOnlyTheLayersOfAProfile) {
+  expect_job_error(
+      parse_job("epochs = 1\nparallel = \"joint\"\nstep_overhead_ms = [[8, 1.5]]\n[[layer]]\nwork_ms = 1\n",
+                "job.toml")
+          .status(),
+      "step_overhead_ms: leave it out: a job takes only the [[layer]] of a profile");
+}
+
 TEST(JobConfig, APipelinesBatchIsAtLeastTheLeast) {
   const auto job = [](int least) {
     return parse_job(
