@@ -705,6 +705,19 @@ TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
   }
 }
 
+TEST(JobConfig, AnEpochHasTheSameSamplesUnderThePlanThatFollowsALostHost) {
+  const auto samples = [](const std::string& mode, const std::string& plan, const std::string& without) {
+    const std::string text = "drop_last = true\nmicro_batch = 8\nparallel = \"" + mode +
+                             "\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n[[layer]]\nwork_ms = 1\n" +
+                             plan + "[cluster]\nhosts = 2\ncopies = 2\n" + without;
+    return controller_config(parse_job(text, "job.toml").value(), 1009).dataset_size;
+  };
+  for (const std::string mode : {"joint", "frozen"}) {
+    EXPECT_EQ(samples(mode, "", ""), 960);
+    EXPECT_EQ(samples(mode, "[[pipeline]]\ndevices = [\"w0\"]\n", "without = [1]\n"), 960) << mode;
+  }
+}
+
 // An epoch of such a job is no pass over the data, so the rates would fall at any time.
 TEST(JobConfig, AScheduleNeedsAnEpochWhoseLengthIsKnown) {
   const auto said = [](const std::string& open, const std::string& schedule) {
