@@ -23,6 +23,7 @@
 #include "paceline/tools/cli/card_settings.h"
 #include "paceline/tools/cli/comparison.h"
 #include "paceline/tools/cli/planned_comparison.h"
+#include "paceline/tools/cli/program_probe.h"
 #include "paceline/tools/cli/said_once.h"
 #include "paceline/tools/cli/standard_input.h"
 #include "paceline/tools/cli/torch_program.h"
@@ -111,10 +112,31 @@ std::string options_of(const Variant& sets) {
   return absl::StrJoin(options, " ");
 }
 
+// The program's answer about itself for one of its runs.
+const std::string& answer_for(const PlannedComparison& compared, const config::JobConfig& job) {
+  return job.parallel.to_be_planned && !compared.planned_program.empty() ? compared.planned_program
+                                                                         : compared.program;
+}
+
 // The job of one of its runs.
 absl::StatusOr<std::string> job_of(const PlannedComparison& compared, const Variant& sets) {
   PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(compared.job_toml, "job.toml", sets));
-  return compared.in_virtual_time ? own : with_card_settings(own, "job.toml", compared.program);
+  if (compared.in_virtual_time) return own;
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(own, "job.toml"));
+  return with_card_settings(own, "job.toml", answer_for(compared, job));
+}
+
+// The program's answer for runs that are planned; empty if there are none.
+absl::StatusOr<std::string> answer_for_plans(const std::string& job_toml,
+                                             const std::vector<Variant>& variants) {
+  for (const Variant& variant : variants) {
+    const auto job = config::parse_job(job_toml, "job.toml", variant);
+    // check_variant() says what is wrong with it.
+    if (!job.ok() || !job->program || !job->parallel.to_be_planned) continue;
+    PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(*job, ""));
+    return model.text;
+  }
+  return "";
 }
 
 // All that can be wrong with one of them is said before the first one is trained.
@@ -144,6 +166,7 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
   planned.in_virtual_time = options.in_virtual_time;
+  PACELINE_ASSIGN_OR_RETURN(planned.planned_program, answer_for_plans(planned.job_toml, variants));
   for (const Variant& variant : variants) PACELINE_RETURN_IF_ERROR(check_variant(planned, variant, options));
   planned.runs = with_seeds(variants, job.seed, options.seeds);
   return planned;
@@ -188,7 +211,7 @@ class Course {
     }
     tell(i);
     const auto start = std::chrono::steady_clock::now();
-    PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train_on(own_toml, before));
+    PACELINE_ASSIGN_OR_RETURN(const TrainedRun run, train_on(own_toml, before, answer_for(planned_, job)));
     PACELINE_RETURN_IF_ERROR(run.after);
     trained_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++trained_;
@@ -227,9 +250,10 @@ class Course {
 
   // A run that was cut short before its first checkpoint has nothing to go on from. One whose checkpoints cannot be read
   // stays.
-  absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before) const {
+  absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before,
+                                      const std::string& program) const {
     TrainOptions options;
-    options.program = planned_.program;
+    options.program = program;
     options.data_note = planned_.data_note;
     options.fork_server = planned_.fork_server;
     options.shown = shown_;
