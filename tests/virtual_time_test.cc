@@ -252,7 +252,8 @@ TEST(VirtualRun, OfAPlanGoesOnWithOtherDevicesAndWithoutAPlan) {
   const Trained trained =
       train(folder, "run", "epochs = 0.1\nparallel = \"joint\"\n", "[[device]]\ncount = 2\n", {"--virtual"});
   const std::string run_folder = trained.run.string();
-  const Ended other = run({"train", "--resume", run_folder, "--set", "epochs=0.2", "--set", "device=[{pace_ms=50}]"});
+  const Ended other =
+      run({"train", "--resume", run_folder, "--set", "epochs=0.2", "--set", "device=[{pace_ms=50}]"});
   EXPECT_EQ(other.status, 0) << other.errors;
   EXPECT_NE(other.errors.find("plan: w0 "), std::string::npos) << other.errors;
   const Ended data = run({"train", "--resume", run_folder, "--set", "epochs=0.3", "--set", "parallel=data"});
