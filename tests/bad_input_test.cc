@@ -130,6 +130,15 @@ TEST(BadInput, AProgramAsAJobAndAJobAsAProgram) {
   expect_one_line(run({"run", job}), {job + ": is a job file", "paceline train " + job});
 }
 
+TEST(BadInput, WordsAboutAProgramThatNobodyNamed) {
+  for (const std::string option : {"--micro-batch", "--threads"})
+    expect_one_line(run({"plan", "examples/plan/changing-mix.toml", option, "4"}),
+                    {option, "name one, and --cluster"});
+  expect_one_line(run({"plan", "examples/plan/changing-mix.toml", "--python", "python3.12"}),
+                  {"--python", "name one"});
+  expect_one_line(run({"profile", "train.py", "-m", "train"}), {"program", "-m"});
+}
+
 TEST(BadInput, LikelyMeant) {
   expect_one_line(run({"trian"}), {"'trian' is not a command", "Did you mean 'train'?"});
   expect_one_line(run({"jump"}), {"'jump' is not a command", "The commands are certs, compare"});
@@ -233,6 +242,11 @@ TEST(BadInput, ASecondPolicyThatDoesNotFitTheJob) {
                     {std::string("job.toml with --policies ") + policy + ": ", says});
   expect_one_line(run({"compare", job.string(), "--policies", "bsp", "--parallel", "data,static"}),
                   {"static"});
+  // The second policy says a default, and the file says another value.
+  expect_one_line(
+      run({"compare", small_job(folder.path(), "[sync]\npatience = 0.3\n").string(), "--policies",
+           "bsp,cgp:patience=0.1"}),
+      {"job.toml with --policies cgp:patience=0.1", "sync.patience", "say it in one of them only"});
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}), {"s.toml"});
   write_text(folder / "s.toml", "[[device]]\n");
   expect_one_line(run({"simulate", (folder / "s.toml").string(), "--policies", "backup:1"}),
@@ -457,6 +471,21 @@ TEST(BadInput, ACoordinatorThatOthersReachInTheClear) {
   ASSERT_EQ(run({"train", job.string()}).status, 0);
   expect_one_line(run({"coordinator", only_run(folder / "runs").string(), "--listen", "0.0.0.0:0"}),
                   {"network.listen", "can be reached from other machines", "certs"});
+}
+
+TEST(BadInput, ARunThatIsToGoOnAsAnotherOne) {
+  const TempFolder folder;
+  const auto job = small_job(folder.path(), "epochs = 0.2\n[[device]]\n[[device]]\nbatch = 9\n");
+  ASSERT_EQ(run({"train", job.string(), "--virtual"}).status, 0);
+  const std::string trained = only_run(folder / "runs").string();
+  const std::string before = read_text(fs::path(trained) / "job.toml");
+  const auto refused = [&](const std::string& set, const std::vector<std::string>& says) {
+    expect_one_line(run({"train", "--resume", trained, "--set", "epochs=0.4", "--set", set}), says);
+    EXPECT_EQ(read_text(fs::path(trained) / "job.toml"), before);
+  };
+  refused("seed=7", {"--set seed=7: the run began with 1"});
+  refused("optimizer.name=adagrad", {"--set optimizer.name=adagrad: the run began with sgd", "velocity"});
+  refused("drop_last=true", {"--set drop_last=true: an epoch of this run has 1200 samples"});
 }
 
 TEST(BadInput, DamagedCheckpoint) {

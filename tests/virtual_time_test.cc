@@ -246,6 +246,21 @@ TEST(VirtualRun, IsNotResumedWithFewerEpochsThanItHas) {
   expect_kept_samples_once(trained.run, 0.3);
 }
 
+// The plan is none for these devices.
+TEST(VirtualRun, OfAPlanGoesOnWithOtherDevicesAndWithoutAPlan) {
+  const TempFolder folder;
+  const Trained trained =
+      train(folder, "run", "epochs = 0.1\nparallel = \"joint\"\n", "[[device]]\ncount = 2\n", {"--virtual"});
+  const std::string run_folder = trained.run.string();
+  const Ended other =
+      run({"train", "--resume", run_folder, "--set", "epochs=0.2", "--set", "device=[{pace_ms=50}]"});
+  EXPECT_EQ(other.status, 0) << other.errors;
+  EXPECT_NE(other.errors.find("plan: w0 "), std::string::npos) << other.errors;
+  const Ended data = run({"train", "--resume", run_folder, "--set", "epochs=0.3", "--set", "parallel=data"});
+  EXPECT_EQ(data.status, 0) << data.errors;
+  expect_kept_samples_once(trained.run, 0.3);
+}
+
 TEST(VirtualRun, IsNotStartedAgainIfNothingIsLeft) {
   const TempFolder folder;
   const Trained trained = train(folder, "run", "epochs = 0.1\n", "", {"--virtual"});

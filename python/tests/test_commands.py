@@ -4,6 +4,7 @@ they are written. That all can be parsed is seen by command_line_test.cc."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -57,6 +58,25 @@ def test_examples_are_there(command: Command) -> None:
     for word in command.words[2:]:
         if word.startswith("examples/"):
             assert (ROOT / word).exists(), f"{command}: there is no {word}"
+
+
+def commands_of_examples() -> list[str]:
+    lines = [
+        line for example in sorted((ROOT / "examples").rglob("*.toml")) for line in example.read_text().splitlines()
+    ]
+    return [line.lstrip("# ") for line in lines if re.match("# +paceline ", line)]
+
+
+def test_a_shell_leaves_the_words_of_an_example_as_they_are() -> None:
+    """A shell takes {a,b} apart unless it stands in quotes."""
+    commands = commands_of_examples()
+    assert len(commands) > 20
+    for command in commands:
+        first = command.split("&&")[0]
+        print_words = ["bash", "-c", "printf '%s\\n' " + first]
+        words = subprocess.run(print_words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert words == shlex.split(first)
+        assert not any(word.startswith("[") for word in words), command
 
 
 @needs_paceline

@@ -62,6 +62,17 @@ def test_a_model_is_cut_by_the_memory_of_cards_that_the_job_does_not_say(
     assert words in (only_run(folder) / "report.html").read_text()
 
 
+def test_a_plan_that_a_whole_model_is_compared_with_knows_the_memory_of_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PACELINE_STAND_IN_BYTES", "1100000000,1100000000")
+    folder = tmp_path / "job"
+    job = write_job(folder, PROGRAM, TWO, "parallel = 'data'\nmicro_batch = 6\n")
+    ended = paceline(folder, "compare", job, "--parallel", "data,pipeline")
+    assert ended.returncode == 0, ended.stderr
+    assert "memory: w0 100 MB, w1 100 MB: their cards' free memory when the run began" in ended.stderr
+
+
 def test_memory_that_the_job_says_counts_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_STAND_IN_BYTES", "1030000000,1012000000")
     ended = trained(tmp_path / "job", "[[device]]\nmemory_mb = 12\n[[device]]\nmemory_mb = 30\n")

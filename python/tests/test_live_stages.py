@@ -145,6 +145,14 @@ def test_the_planner_cuts_a_program(tmp_path: Path) -> None:
     assert "192 of 192 samples" in ended.stdout
 
 
+def test_a_program_of_whole_models_is_compared_with_its_stages(tmp_path: Path) -> None:
+    """The program is asked about itself once for the job, and then says no units."""
+    job = write_job(tmp_path / "job", PROGRAM, "[[device]]\ncount = 2\nbatch = 12\n", "micro_batch = 12\n")
+    compared = paceline(tmp_path / "job", "compare", job, "--parallel", "data,pipeline")
+    assert compared.returncode == 0, compared.stderr
+    assert "plan: w0" in compared.stderr
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [

@@ -107,8 +107,8 @@ TEST_F(LeaderFailoverTest, SeesThatTheRunIsOver) {
 // A host may be started again in the middle of a run.
 TEST_F(LeaderFailoverTest, MayKnowTheRunFromItsStart) {
   LeaderFailover fresh(HostRank(1), 30, kRun, start_);
-  EXPECT_TRUE(nothing(after(fresh, 31)));
-  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Lead>(after(fresh, 32)));
+  EXPECT_FALSE(fresh.wants_to_look(start_ + seconds(1)));
+  EXPECT_TRUE(fresh.wants_to_look(start_ + seconds(2)));
 }
 
 TEST_F(LeaderFailoverTest, DoesNothingBeforeItHasHeardOfARun) {

@@ -93,17 +93,15 @@ class ClusterReader {
     named.model.layers = section.integer("blocks", named.model.layers, 1, 1024);
     named.model.heads = section.integer("heads", named.model.heads, 1, 1024);
     named.model.context = section.integer("context", named.model.context, 1, 65536);
-    for (const double extent : section.numbers("sample", 1, 4096))
-      named.sample_shape.push_back(static_cast<std::int64_t>(extent));
+    named.sample_shape = section.integers("sample", 1, 4096);
     if (section.has("classes")) named.classes = section.integer("classes", 1, 1, 1 << 20);
     file_.named = std::move(named);
   }
 
   void read_batch() {
     problem().batch = top_.integer("batch", 128, 1, 1 << 24);
-    for (const double size : top_.numbers("micro_batch", 1, static_cast<double>(problem().batch)))
-      problem().micro_batches.push_back(static_cast<std::int64_t>(size));
     std::vector<std::int64_t>& sizes = problem().micro_batches;
+    sizes = top_.integers("micro_batch", 1, problem().batch);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     if (sizes.empty()) sizes = planner::powers_of_two_up_to(problem().batch);
@@ -204,6 +202,11 @@ class ClusterReader {
 
   // The devices that a name means: itself, or all of a site.
   std::vector<std::int32_t> named(Section& section, const std::string& key) {
+    // Devices that name no site are at one without a name, which a key that is left out does not mean.
+    if (!section.has(key)) {
+      section.complain(key, "write the name of a device or of a site");
+      return {};
+    }
     const std::string name = section.text(key, "");
     if (const auto one = device(name)) return {*one};
     std::vector<std::int32_t> all;
@@ -254,6 +257,8 @@ class ClusterReader {
     const std::vector<std::int32_t> from = named(section, link ? "from" : "device");
     const std::vector<std::int32_t> to = link ? named(section, "to") : std::vector<std::int32_t>{0};
     if (change.what == ClusterEvent::kSpeed) change.speed = section.number("speed", 1, 1e-6, 1e6);
+    if (change.what == ClusterEvent::kPrice && !section.has("price_per_hour"))
+      section.complain("price_per_hour", "write the price from then on");
     if (change.what == ClusterEvent::kPrice) change.price_per_hour = read_price(section);
     if (link) change.link = read_wire(section, between_);
     section.finish();

@@ -176,6 +176,21 @@ TEST(ClusterFile, SaysWhatIsWrong) {
   expect_cluster_error(model + "[[device]]\n[[change]]\ndevice = \"d0\"\nwhat = \"explode\"\n",
                        "'explode' is unknown");
   expect_cluster_error("micro_batch = [500]\n" + model + "[[device]]\n", "from 1 to 128");
+  expect_cluster_error("micro_batch = [1.5]\n" + model + "[[device]]\n", "write a list of whole numbers");
+}
+
+// Devices that name no site have one without a name, and a key that was forgotten does not mean it.
+TEST(ClusterFile, AKeyThatIsLeftOutMeansNoSite) {
+  const std::string devices = std::string(kModel) + "[[device]]\nname = \"d\"\ncount = 2\n";
+  expect_cluster_error(devices + "[[path]]\nfrom = \"d-0\"\n",
+                       "path.to: write the name of a device or of a site");
+  expect_cluster_error(devices + "[[path]]\nto = \"d-0\"\n", "path.from: write the name");
+  expect_cluster_error(devices + "[[change]]\nwhat = \"leave\"\n", "change.device: write the name");
+  expect_cluster_error(devices + "[[change]]\nwhat = \"price\"\ndevice = \"\"\n",
+                       "change.price_per_hour: write the price from then on");
+  const auto all = parse_cluster(devices + "[[change]]\nwhat = \"leave\"\ndevice = \"\"\n", "c.toml");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->changes.size(), 2u);
 }
 
 planner::Cluster cluster_of(const std::string& text) {

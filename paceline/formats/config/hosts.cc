@@ -101,9 +101,8 @@ void leave_out(JobConfig& job, const std::vector<int>& new_rank) {
 
 void read_without(Section& cluster, JobConfig& job) {
   std::vector<int> new_rank(static_cast<std::size_t>(job.hosts));
-  for (const double host : cluster.numbers("without", 0, static_cast<double>(job.hosts - 1))) {
+  for (const std::int64_t host : cluster.integers("without", 0, job.hosts - 1))
     new_rank[static_cast<std::size_t>(host)] = -1;
-  }
   for (std::size_t host = 0; host < new_rank.size(); ++host) {
     if (new_rank[host] < 0) job.without.emplace_back(static_cast<std::int32_t>(host));
     if (new_rank[host] < 0) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -13,11 +14,13 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/budget.h"
 #include "paceline/formats/config/card_memory.h"
+#include "paceline/formats/config/cgp_keys.h"
 #include "paceline/formats/config/file_kind.h"
 #include "paceline/formats/config/hosts.h"
 #include "paceline/formats/config/lowered_memory.h"
 #include "paceline/formats/config/model_names.h"
 #include "paceline/formats/config/old_keys.h"
+#include "paceline/formats/config/optimizer_settings.h"
 #include "paceline/formats/config/origin.h"
 #include "paceline/formats/config/section.h"
 #include "paceline/formats/config/server_parts.h"
@@ -105,6 +108,7 @@ ps::ParameterGroup read_group(Section section, ps::OptimizerKind kind) {
     if (!section.has(key)) return std::nullopt;
     return section.number(key, least, least, most);
   };
+  refuse_settings_of_others(section, kind);
   group.momentum = own("momentum", 0, kMostMomentum);
   group.beta1 = own("beta1", 0, kMostMomentum);
   group.beta2 = read_beta2(section, kind);
@@ -155,6 +159,7 @@ void read_optimizer(Section section, JobConfig& job, Complaints& complaints) {
   const std::vector<ps::OptimizerKind> kinds = named_optimizers();
   optimizer = ps::usual_config(kinds[section.choice("name", 0, names_of(kinds))]);
   job.learning_rate = section.number("lr", ps::traits_of(optimizer.kind).learning_rate, 1e-12, 1e6);
+  refuse_settings_of_others(section, optimizer.kind);
   optimizer.momentum = section.number("momentum", optimizer.momentum, 0, kMostMomentum);
   optimizer.beta1 = section.number("beta1", optimizer.beta1, 0, kMostMomentum);
   optimizer.beta2 = read_beta2(section, optimizer.kind).value_or(optimizer.beta2);
@@ -207,8 +212,12 @@ void read_schedule(Section section, JobConfig& job) {
   if (steps && job.milestone_epochs.empty())
     section.complain("shape",
                      "write milestones as well: the epochs at which the rate is multiplied by gamma");
-  if (job.open_end && job.shape == control::LrShape::kCosine)
-    section.complain("shape", "write another one: nobody knows how many samples there are (data.open_end)");
+  // Until the data end, an epoch of such a job has another length than a pass.
+  if (job.open_end && job.shape != control::LrShape::kConstant)
+    section.complain("shape", "write \"constant\": nobody knows how many samples there are (data.open_end)");
+  if (job.open_end && job.warmup_epochs > 0)
+    section.complain("warmup_epochs",
+                     "leave it out: nobody knows how many samples there are (data.open_end)");
   if (section.has("last") && job.shape != control::LrShape::kCosine)
     section.complain("last", "write shape = \"cosine\" as well");
   if (!std::is_sorted(job.milestone_epochs.begin(), job.milestone_epochs.end())) {
@@ -218,26 +227,6 @@ void read_schedule(Section section, JobConfig& job) {
   job.last_rate = section.number("last", 0, 0, 1e6);
   read_rate_table(section, job);
   section.finish();
-}
-
-// Reads the keys that set options of `cgp` one by one, over its text. Other policies have no such keys.
-void read_cgp(Section& section, policy::CgpSpec& cgp) {
-  constexpr std::int64_t kMost = 1'000'000;
-  cgp.k_min = section.integer("k_min", cgp.k_min, 1, kMost);
-  if (section.has("k_max")) cgp.k_max = section.integer("k_max", 1, 1, kMost);
-  if (section.has("staleness")) cgp.staleness = section.integer("staleness", 0, 0, kMost);
-  if (section.has("wait_max_ms"))
-    cgp.wait_max = from_seconds(section.number("wait_max_ms", 0, 0, 1e9) / 1000);
-  const auto grouping =
-      section.choice("grouping", static_cast<std::size_t>(cgp.grouping),
-                     {to_string(policy::Grouping::kNatural), to_string(policy::Grouping::kWindow),
-                      to_string(policy::Grouping::kDp)});
-  cgp.grouping = static_cast<policy::Grouping>(grouping);
-  cgp.patience = section.number("patience", cgp.patience, 0, 1,
-                                "the share of their iterations' time that replicas wait");
-  cgp.delay = section.number("delay", cgp.delay, 0, 1);
-  if (cgp.k_min > cgp.k_max && cgp.wait_max != policy::CgpOptions::kForever)
-    section.complain("k_min", "write a number that is not above k_max");
 }
 
 // Whether a policy looks ahead if the file does not say: those of papers do not, as published.
@@ -255,12 +244,16 @@ std::string without_direction() {
 }
 
 void read_sync(Section section, JobConfig& job) {
-  const auto policy = policy::parse_policy(section.text("policy", "bsp"));
+  const std::string said = section.text("policy", "bsp");
+  const auto policy = policy::parse_policy(said);
   if (policy.ok()) {
     job.policy = *policy;
     const bool local = std::holds_alternative<policy::LocalSgdSpec>(job.policy);
-    if (local && job.optimizer.kind != ps::OptimizerKind::kSgd)
+    if (local && job.optimizer.kind == ps::OptimizerKind::kNesterov) {
+      section.complain("policy", "local-sgd has no Nesterov momentum; leave optimizer.nesterov out");
+    } else if (local && job.optimizer.kind != ps::OptimizerKind::kSgd) {
       section.complain("policy", "local-sgd steps with plain SGD only; write optimizer.name = \"sgd\"");
+    }
     if (local && job.optimizer.clip > 0)
       section.complain("policy", "local-sgd has no clipping of gradients; leave optimizer.clip out");
     if (local && !job.groups.empty())
@@ -268,9 +261,7 @@ void read_sync(Section section, JobConfig& job) {
   } else {
     section.complain("policy", std::string(policy.status().message()));
   }
-  policy::CgpSpec none;
-  auto* cgp = std::get_if<policy::CgpSpec>(&job.policy);
-  read_cgp(section, cgp != nullptr ? *cgp : none);
+  read_cgp_keys(section, said, job.policy);
   job.scale = static_cast<control::CommitScale>(section.choice("scale", 0, {"samples", "update"}));
   job.staleness_damping = section.number("damping", 0, 0, 1e3);
   const bool can_look_ahead = ps::has_direction(job.optimizer.kind);
@@ -333,7 +324,6 @@ void read_devices(Section& top, JobConfig& job, Complaints& complaints) {
     read_device({table, "device", complaints}, defaults, job, complaints);
   if (job.devices.empty()) read_device({nullptr, "device", complaints}, defaults, job, complaints);
   read_card_memory(top, job.devices);
-  read_lowered_memory(top, job.devices);
   if (job.devices.size() > static_cast<std::size_t>(kMostDevicesOfJob)) {
     top.complain("device",
                  fmt::format("{} devices; at most {} fit one job", job.devices.size(), kMostDevicesOfJob));
@@ -346,6 +336,13 @@ void check_policy(Section sync, const JobConfig& job) {
       policy::check_replicas(job.policy, static_cast<std::int64_t>(job.parallel.plan.replicas.size()));
   const bool listed = !std::holds_alternative<policy::CgpSpec>(job.policy) || !sync.has("k_min");
   if (!fits.ok()) sync.complain(listed ? "policy" : "k_min", std::string(fits.message()));
+}
+
+// A plan takes the batches of all devices in a round. The next plan may divide them otherwise, and one that is made after a
+// host was lost takes fewer.
+std::int64_t all_batches(const std::vector<DeviceConfig>& devices) {
+  return std::accumulate(devices.begin(), devices.end(), std::int64_t{0},
+                         [](std::int64_t sum, const DeviceConfig& device) { return sum + device.batch; });
 }
 
 // If batches differ, only a round of all of them leaves no smaller one behind.
@@ -364,7 +361,7 @@ void read_drop_last(Section& top, JobConfig& job) {
   if (!top.boolean("drop_last", false)) return;
   if (job.open_end)
     top.complain("drop_last", "leave it out: nobody knows how many samples there are (data.open_end)");
-  job.epoch_multiple = whole_batches(job.parallel);
+  job.epoch_multiple = job.parallel.by_planner() ? all_batches(job.devices) : whole_batches(job.parallel);
 }
 
 // The batch of a replica that the file names, or of each device.
@@ -527,6 +524,7 @@ JobConfig read_job(const toml::table& root, Complaints& complaints) {
   for (const toml::table* table : top.tables("change")) read_change({table, "change", complaints}, job);
   read_job_budget(top, job, complaints);
   read_cluster({top.table("cluster"), "cluster", complaints}, job);
+  read_lowered_memory(top, job.devices);  // after hosts that are given up have taken their devices along
   job.reach = read_reach({top.table("network"), "network", complaints});
   job.monitor = read_monitor({top.table("monitor"), "monitor", complaints});
   read_export({top.table("export"), "export", complaints}, job);

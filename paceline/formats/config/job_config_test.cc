@@ -303,7 +303,7 @@ TEST(JobConfig, AnOptimizerThatMakesNoSenseIsOneLine) {
   }
   expect_job_error(
       parse_job("[optimizer]\nnesterov = true\n[sync]\npolicy = \"local-sgd:4\"\n", "job.toml").status(),
-      "local-sgd steps with plain SGD only");
+      "local-sgd has no Nesterov momentum; leave optimizer.nesterov out");
 }
 
 TEST(JobConfig, GradientsAreClippedByANorm) {
@@ -321,7 +321,7 @@ TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
       "[optimizer]\nname = \"adamw\"\nweight_decay = 0.1\n"
       "[[optimizer.group]]\ntensors = [\"norm.weight\", \"head.bias\"]\nrate = 0.1\nsteps_behind = "
       "7\nweight_decay = 0\n"
-      "[[optimizer.group]]\nmatch = \"*.bias\"\nmomentum = 0.5\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
+      "[[optimizer.group]]\nmatch = \"*.bias\"\nbeta1 = 0.6\nbeta2 = 0.7\nepsilon = 0.001\n";
   const auto job = parse_job(text, "job.toml");
   ASSERT_TRUE(job.ok()) << job.status();
   const std::vector<ps::ParameterGroup> expected{
@@ -330,9 +330,11 @@ TEST(JobConfig, GroupsHaveNamesOrAGlobAndNumbersOfTheirOwn) {
        .rate = 0.1,
        .steps_behind = 7,
        .weight_decay = 0.0},
-      {.tensors = {}, .match = "*.bias", .momentum = 0.5, .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
+      {.tensors = {}, .match = "*.bias", .beta1 = 0.6, .beta2 = 0.7, .epsilon = 0.001}};
   EXPECT_EQ(job->groups, expected);
   EXPECT_EQ(parse_job(resolve_job(text, "job.toml", {}).value(), "job.toml")->groups, expected);
+  EXPECT_EQ(parse_job("[[optimizer.group]]\nmatch = \"*\"\nmomentum = 0.5\n", "job.toml")->groups[0].momentum,
+            0.5);
 }
 
 TEST(JobConfig, AGroupThatMakesNoSenseIsOneLine) {
@@ -497,6 +499,9 @@ TEST(JobConfig, IsWhatIsLeftWithoutAHost) {
   EXPECT_EQ(parse_job("[cluster]\nhosts = 2\nwithout = [0]\n[[device]]\ncount = 2\n", "job.toml")->ranks,
             std::vector{HostRank(1)});
   expect_job_error(
+      parse_job("[cluster]\nhosts = 2\nwithout = [0.5]\n[[device]]\ncount = 2\n", "job.toml").status(),
+      "cluster.without: write a list of whole numbers from 0 to 1");
+  expect_job_error(
       parse_job("[cluster]\nhosts = 2\nwithout = [0, 1]\n[[device]]\ncount = 2\n", "job.toml").status(),
       "on host 0 or 1");
 }
@@ -540,7 +545,7 @@ TEST(JobConfig, NamesAWrongHostOrDeviceEvenIfAHostIsLeftOut) {
 TEST(JobConfig, NumbersOfAListAreFinite) {
   const std::string hosts = "[[device]]\ncount = 2\n[cluster]\nhosts = 2\n";
   expect_job_error(parse_job(hosts + "without = [nan]\n", "job.toml").status(),
-                   "cluster.without: write a list of numbers from 0 to 1");
+                   "cluster.without: write a list of whole numbers from 0 to 1");
   expect_job_error(parse_job("[schedule]\nmilestones = [-nan]\n", "job.toml").status(),
                    "schedule.milestones");
 }
@@ -671,13 +676,26 @@ TEST(JobConfig, AnEpochOfWholeBatches) {
                     1000),
             960)
       << "a pipeline's batch, not a device's";
+  for (const std::string mode : {"pipeline", "joint", "frozen", "gpipe"}) {
+    const std::string devices = fmt::format("batch = 32\nparallel = \"{}\"\n[[device]]\ncount = 4\n", mode);
+    EXPECT_EQ(samples(devices, 1000), 896) << "before a plan divides the batches of all devices";
+    EXPECT_EQ(samples("micro_batch = 8\n" + devices +
+                          "[[pipeline]]\ndevices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 64\n"
+                          "[[pipeline]]\ndevices = [\"w1\", \"w3\"]\ncuts = [1]\nsamples = 64\n"
+                          "[[layer]]\ncount = 2\nwork_ms = 1\n",
+                      1000),
+              896)
+        << mode;
+  }
 }
 
 // Otherwise samples that are trained would have other places, and those of an epoch would be trained again.
 TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
   for (const std::string batches :
        {"parallel = \"uneven-data\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
-        "[[device]]\nhost = 0\nbatch = 6\n[[device]]\nhost = 1\nbatch = 4\n"}) {
+        "[[device]]\nhost = 0\nbatch = 6\n[[device]]\nhost = 1\nbatch = 4\n",
+        "parallel = \"joint\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
+        "parallel = \"frozen\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n"}) {
     const auto samples = [&](const std::string& without) {
       const std::string text = "drop_last = true\n" + batches + "[cluster]\nhosts = 2\n" + without;
       return controller_config(parse_job(text, "job.toml").value(), 1009).dataset_size;
@@ -685,6 +703,45 @@ TEST(JobConfig, AnEpochHasTheSameSamplesWithoutALostHost) {
     EXPECT_LT(samples(""), 1009);
     EXPECT_EQ(samples("copies = 2\nwithout = [1]\n"), samples("")) << batches;
   }
+}
+
+TEST(JobConfig, AnEpochHasTheSameSamplesUnderThePlanThatFollowsALostHost) {
+  const auto samples = [](const std::string& mode, const std::string& plan, const std::string& without) {
+    const std::string text = "drop_last = true\nmicro_batch = 8\nparallel = \"" + mode +
+                             "\"\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n[[layer]]\nwork_ms = 1\n" +
+                             plan + "[cluster]\nhosts = 2\ncopies = 2\n" + without;
+    return controller_config(parse_job(text, "job.toml").value(), 1009).dataset_size;
+  };
+  for (const std::string mode : {"joint", "frozen"}) {
+    EXPECT_EQ(samples(mode, "", ""), 960);
+    EXPECT_EQ(samples(mode, "[[pipeline]]\ndevices = [\"w0\"]\n", "without = [1]\n"), 960) << mode;
+  }
+}
+
+// An epoch of such a job is no pass over the data, so the rates would fall at any time.
+TEST(JobConfig, AScheduleNeedsAnEpochWhoseLengthIsKnown) {
+  const auto said = [](const std::string& open, const std::string& schedule) {
+    const std::string text = "[program]\nrun = \"train.py\"\n" + open + "[schedule]\n" + schedule;
+    return std::string(parse_job(text, "job.toml").status().message());
+  };
+  const std::string open = "[data]\nopen_end = true\n";
+  for (const std::string shape : {"shape = \"cosine\"\n", "shape = \"step\"\nmilestones = [1]\n",
+                                  "shape = \"table\"\ntable = [[0, 1], [2, 0.1]]\n"}) {
+    EXPECT_THAT(said(open, shape),
+                HasSubstr("schedule.shape: write \"constant\": nobody knows how many samples there are"));
+    EXPECT_EQ(said("", shape), "");
+  }
+  EXPECT_THAT(said(open, "warmup_epochs = 0.1\n"),
+              HasSubstr("schedule.warmup_epochs: leave it out: nobody knows"));
+  EXPECT_EQ(said(open, "shape = \"constant\"\n"), "");
+}
+
+TEST(JobConfig, TakesOnlyTheLayersOfAProfile) {
+  expect_job_error(
+      parse_job("epochs = 1\nparallel = \"joint\"\nstep_overhead_ms = [[8, 1.5]]\n[[layer]]\nwork_ms = 1\n",
+                "job.toml")
+          .status(),
+      "step_overhead_ms: leave it out: a job takes only the [[layer]] of a profile");
 }
 
 TEST(JobConfig, APipelinesBatchIsAtLeastTheLeast) {

@@ -78,13 +78,6 @@ void read_own(Section& section, const planner::ModelProfile& before, planner::La
   layer.tied_to = static_cast<std::int32_t>(found - before.layers.begin());
 }
 
-// A text in TOML's quotes.
-std::string in_quotes(const std::string& text) {
-  std::string all = "\"";
-  for (const char c : text) all += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  return all + '"';
-}
-
 }  // namespace
 
 void read_model_times(Section& top, planner::ModelProfile& model) {

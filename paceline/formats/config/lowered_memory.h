@@ -10,7 +10,8 @@
 
 namespace paceline::config {
 
-// The setting for it: 10⁶ bytes for each device of a job, 0 for one that never ran out of memory.
+// The setting for it: 10⁶ bytes for each device that the job has without the hosts that are given up, 0 for one that never
+// ran out of memory.
 std::string lowered_memory_setting(const std::vector<double>& each);
 
 // No device has more memory from now on. Requires: one number for each device.

@@ -32,6 +32,17 @@ TEST(LoweredMemory, GivesNoDeviceMore) {
   EXPECT_EQ(memory_words(job), "");
 }
 
+TEST(LoweredMemory, IsThatOfTheDevicesThatAreLeftWithoutALostHost) {
+  const std::string text =
+      "[[device]]\nmemory_mb = 500\nhost = 0\n[[device]]\ncount = 2\nmemory_mb = 600\nhost = 1\n"
+      "[cluster]\nhosts = 2\ncopies = 2\n";
+  const JobConfig job = lowered_job(text, {"cluster.without=[0]", "lowered_memory_mb=[0,40]"});
+  ASSERT_EQ(job.devices.size(), 2u);
+  EXPECT_EQ(job.devices[0].memory_mb, 600);
+  EXPECT_EQ(job.devices[1].memory_mb, 40);
+  EXPECT_EQ(lowered_job(text, {"lowered_memory_mb=[7,0,0]"}).devices[0].memory_mb, 7);
+}
+
 TEST(LoweredMemory, ARunWithOtherDevicesHasNoneOfTheNumbers) {
   EXPECT_EQ(lowered_job("[[device]]\ncount = 2\n", {"lowered_memory_mb=[7]"}).devices[0].memory_mb,
             std::nullopt);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/formats/config/cgp_keys.h"
+#include "paceline/formats/config/optimizer_settings.h"
 #include "paceline/formats/config/toml_text.h"
 
 namespace paceline::config {
@@ -62,11 +64,13 @@ void refuse_old_keys(const toml::table& root, Complaints& complaints) {
 std::string with_current_keys(const std::string& job_toml) {
   auto root = parse_toml(job_toml, "job.toml");
   if (!root.ok()) return job_toml;
-  bool renamed = false;
+  bool changed = false;
   for (const OldKey& key : kOldKeys) {
-    each_table(*root, key, [&](toml::table& table) { renamed |= rename(table, key); });
+    each_table(*root, key, [&](toml::table& table) { changed |= rename(table, key); });
   }
-  if (!renamed) return job_toml;
+  changed |= take_out_what_keys_say(*root);
+  changed |= take_out_settings_of_others(*root);
+  if (!changed) return job_toml;
   std::ostringstream out;
   out << *root << '\n';
   return out.str();

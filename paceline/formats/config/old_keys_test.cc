@@ -43,6 +43,17 @@ TEST(OldKeys, ARecordedJobMeansWhatItMeant) {
   EXPECT_EQ(old_job->slowdowns.at(0).device, 1);
 }
 
+// The key counted when a job could say both.
+TEST(OldKeys, ARecordedJobMayHaveAnOptionOfItsPolicyTwice) {
+  const std::string both = "[sync]\npolicy = \"cgp:patience=0.1:k_max=2\"\npatience = 0.3\n";
+  EXPECT_FALSE(parse_job(both, "job.toml").ok());
+  const auto recorded = parse_job(with_current_keys(both), "job.toml");
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_EQ(policy::to_string(recorded->policy), "cgp:k_max=2:patience=0.3");
+  const std::string once = "[sync]\npolicy = \"cgp:k_min=2\"\npatience = 0.3\n";
+  EXPECT_EQ(with_current_keys(once), once);
+}
+
 TEST(OldKeys, OtherTextsStayAsTheyAre) {
   for (const char* text : {kNew, "# a remark\nepochs = 3\n", "not TOML ["})
     EXPECT_EQ(with_current_keys(text), text);

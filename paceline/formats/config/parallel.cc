@@ -140,6 +140,8 @@ ParallelConfig read_parallel(Section& top, const std::vector<PlanDevice>& device
     top.complain("micro_batch", "write how many samples a stage computes at a time, for example 8");
   config.work = top.numbers("work", 1e-9, 1e18);
   read_layers(top, {}, complaints, config.model);
+  for (const char* key : {"step_overhead_ms", "stage_overhead_ms"})
+    top.refuse(key, "leave it out: a job takes only the [[layer]] of a profile");
   if (config.mode == Parallel::kJoint && !config.to_be_planned && config.model.layers.empty())
     top.complain("pipeline",
                  "leave it out: joint makes the plan. To begin with this one, write [[layer]] too");

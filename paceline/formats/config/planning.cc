@@ -12,6 +12,7 @@
 #include "paceline/base/check.h"
 #include "paceline/formats/config/host_memory.h"
 #include "paceline/formats/config/server_parts.h"
+#include "paceline/formats/config/toml_text.h"
 
 namespace paceline::config {
 
@@ -98,8 +99,6 @@ planner::Device planned_device(const JobConfig& job, const DeviceConfig& one, do
   return device;
 }
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
 // An inline table.
 std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& replica) {
   std::vector<std::string> stages;
@@ -107,7 +106,7 @@ std::string pipeline_text(const JobConfig& job, const planner::PlannedReplica& r
   for (const planner::PlannedStage& stage : planner::stages_of(replica)) {
     std::vector<std::string> names;
     for (std::size_t d = stage.first; d < stage.first + stage.width; ++d)
-      names.push_back(quoted(job.devices[static_cast<std::size_t>(replica.devices[d])].name));
+      names.push_back(in_quotes(job.devices[static_cast<std::size_t>(replica.devices[d])].name));
     const std::string all = absl::StrJoin(names, ",");
     stages.push_back(stage.width == 1 ? all : "[" + all + "]");
     if (stage.first > 0) cuts.push_back(stage.begin);
@@ -121,8 +120,8 @@ std::string layer_text(const planner::ModelProfile& model, const planner::LayerP
   const auto kilobytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1000; };
   std::string text = fmt::format(
       "{{name={},work_ms={:.6g},forward_share={:.3f},output_kb={},activation_kb={},parameter_kb={}",
-      quoted(layer.name), std::max(layer.work_ms, 1e-9), layer.forward_share, kilobytes(layer.output_bytes),
-      kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
+      in_quotes(layer.name), std::max(layer.work_ms, 1e-9), layer.forward_share,
+      kilobytes(layer.output_bytes), kilobytes(layer.activation_bytes), kilobytes(layer.parameter_bytes));
   if (layer.fixed_ms > 0) text += fmt::format(",fixed_ms={:.6g}", layer.fixed_ms);
   if (!layer.measured.empty()) {
     std::vector<std::string> times;
@@ -140,7 +139,7 @@ std::string layer_text(const planner::ModelProfile& model, const planner::LayerP
   add("state_kb", layer.state_bytes);
   add("tied_kb", layer.tied_bytes);
   if (layer.tied_bytes > 0)
-    text += fmt::format(",tied_to={}", quoted(model.layers[static_cast<std::size_t>(layer.tied_to)].name));
+    text += fmt::format(",tied_to={}", in_quotes(model.layers[static_cast<std::size_t>(layer.tied_to)].name));
   return text + "}";
 }
 

@@ -112,6 +112,8 @@ TEST(PlanSettings, ComeBackOutOfTheJob) {
 
 TEST(PlanSettings, KeepWhatWasMeasured) {
   planner::ModelProfile model = measured();
+  const std::string name = "the \"first\" of C:\\model\t\x01";
+  model.layers[0].name = name;
   model.layers[0].fixed_ms = 0.5;
   model.layers[1].measured = {{2, 10}, {4, 11}};
   model.layers[1].activation_fixed_bytes = 50;
@@ -126,6 +128,7 @@ TEST(PlanSettings, KeepWhatWasMeasured) {
   const std::string text = resolve_job(kJob, "job.toml", plan_settings(job, model, plan)).value();
   const JobConfig resolved = parse_job(text, "job.toml").value();
   ASSERT_EQ(resolved.parallel.model.layers.size(), 2);
+  EXPECT_EQ(resolved.parallel.model.layers[0].name, name);
   EXPECT_EQ(resolved.parallel.model.layers[0].fixed_ms, 0.5);
   const planner::LayerProfile& layer = resolved.parallel.model.layers[1];
   EXPECT_EQ(layer.measured, model.layers[1].measured);

@@ -152,6 +152,21 @@ std::vector<double> Section::numbers(const std::string& key, double least, doubl
   return {};
 }
 
+std::vector<std::int64_t> Section::integers(const std::string& key, std::int64_t least, std::int64_t most) {
+  const toml::node* node = find(key);
+  if (node == nullptr) return {};
+  std::vector<std::int64_t> values;
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const auto value = array->get(i)->value_exact<std::int64_t>();
+    if (!value || *value < least || *value > most) break;
+    values.push_back(*value);
+  }
+  if (array != nullptr && values.size() == array->size()) return values;
+  complain(key, fmt::format("write a list of whole numbers from {} to {}", least, most));
+  return {};
+}
+
 std::vector<std::pair<double, double>> Section::pairs(const std::string& key, double most_first,
                                                       double most_second) {
   const toml::node* node = find(key);

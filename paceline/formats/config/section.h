@@ -68,6 +68,7 @@ class Section {
   // One of `choices`; the answer is its place in the list.
   std::size_t choice(const std::string& key, std::size_t otherwise, const std::vector<std::string>& choices);
   std::vector<double> numbers(const std::string& key, double least, double most);
+  std::vector<std::int64_t> integers(const std::string& key, std::int64_t least, std::int64_t most);
   std::vector<std::string> texts(const std::string& key);
   // A list of texts or of lists of texts, ["a", ["b", "c"]]: each becomes a list, of one or of several.
   std::vector<std::vector<std::string>> groups(const std::string& key);

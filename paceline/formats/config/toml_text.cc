@@ -79,4 +79,14 @@ absl::Status lay_over(toml::table& table, const std::vector<std::string>& sets) 
   return absl::OkStatus();
 }
 
+std::string in_quotes(const std::string& text) {
+  std::string inside;
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') inside += '\\';
+    inside += code < 0x20 || code == 0x7f ? fmt::format("\\u{:04x}", code) : std::string(1, letter);
+  }
+  return '"' + inside + '"';
+}
+
 }  // namespace paceline::config

@@ -16,4 +16,7 @@ absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::strin
 // text. Errors: InvalidArgument that quotes the setting.
 absl::Status lay_over(toml::table& table, const std::vector<std::string>& sets);
 
+// The text as a string of TOML, with its quotes.
+std::string in_quotes(const std::string& text);
+
 }  // namespace paceline::config

@@ -90,7 +90,7 @@ struct OptimizerTraits {
   const char* beta2 = "beta2";  // the name of this setting in job files
   std::span<const OwnSetting> settings = {};
   std::span<const ShownSetting> shown = {};
-  std::array<const char*, 2> state;  // a stream of floats for each weight; null: it has only one
+  std::array<const char*, 2> state;  // floats for each weight, or null; equal names mean the same numbers
   bool decoupled = false;            // weight decay is apart from the gradient
   SetNumbers set_numbers;
   // Null: replicas cannot look ahead under it, and its Step has no direction().

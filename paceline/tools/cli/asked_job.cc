@@ -17,6 +17,7 @@ namespace {
 constexpr char kAhead[] = "data.ahead";
 constexpr char kLeastShare[] = "least_share";
 constexpr char kBatch[] = "batch";
+constexpr char kOptimizer[] = "optimizer.name";
 
 // The value in TOML's form, so that 1 and 1.0 are equal. Nothing if there is none.
 std::optional<std::string> value_of(const toml::table& table, const std::string& key) {
@@ -34,9 +35,11 @@ absl::Status contradiction(const std::string& key, const std::string& said, cons
   const bool by_set = std::any_of(sayers.sets.begin(), sayers.sets.end(),
                                   [&](const std::string& set) { return set.starts_with(key + "="); });
   if (sayers.resumed && !by_set) {
+    // The run's optimizer has a state, which another one may not have.
+    const std::string otherwise = key == kOptimizer ? "" : fmt::format(", or add --set {}={}", key, wanted);
     return absl::InvalidArgumentError(
-        fmt::format("the run began with {} = {}, and {} says {}; say {} there again, or add --set {}={}", key,
-                    said, sayers.program, wanted, said, key, wanted));
+        fmt::format("the run began with {} = {}, and {} says {}; say {} there again{}", key, said,
+                    sayers.program, wanted, said, otherwise));
   }
   return absl::InvalidArgumentError(fmt::format("{} is {} in {} and {} in {}; say it in one of them only",
                                                 key, said, by_set ? "--set" : sayers.file, wanted,

@@ -393,7 +393,8 @@ void add_profile(CLI::App& app, Command& command, const std::vector<std::string>
   profile->footer("All other words go to your program. If paceline knows a word too, write it after --.");
   profile->allow_extras();
   profile->callback([options, profile, script, module, own, &command] {
-    if (script->empty() == module->empty()) throw CLI::RequiredError("program");
+    if (script->empty() && module->empty()) throw CLI::RequiredError("program");
+    if (!script->empty() && !module->empty()) throw CLI::ExcludesError("program", "-m");
     options->program.args = profile->remaining();
     options->program.args.insert(options->program.args.end(), own.begin(), own.end());
     command = [options] { return exit_of(profile_command(*options)); };

@@ -21,9 +21,11 @@
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/tables/terminal_text.h"
+#include "paceline/tools/cli/card_settings.h"
 #include "paceline/tools/cli/comparison.h"
 #include "paceline/tools/cli/measured_models.h"
 #include "paceline/tools/cli/planned_comparison.h"
+#include "paceline/tools/cli/program_probe.h"
 #include "paceline/tools/cli/said_once.h"
 #include "paceline/tools/cli/standard_input.h"
 #include "paceline/tools/cli/torch_program.h"
@@ -60,8 +62,9 @@ absl::StatusOr<std::vector<Variant>> variants_of(const CompareOptions& options) 
   } else {
     const auto policies = policy::parse_policies(options.policies);
     if (!policies.ok()) return runs::about_file("--policies", policies.status());
-    for (const policy::PolicySpec& policy : *policies)
-      variants.push_back({"sync.policy=\"" + policy::to_string(policy) + "\""});
+    // The text of a parsed policy would leave out defaults, and the file may have other values.
+    for (const std::string& policy : std::vector<std::string>(absl::StrSplit(options.policies, ',')))
+      variants.push_back({"sync.policy=\"" + policy + "\""});
   }
   if (options.parallel.empty()) return variants;
   const std::vector<std::string> modes = absl::StrSplit(options.parallel, ',');
@@ -111,18 +114,45 @@ std::string options_of(const Variant& sets) {
   return absl::StrJoin(options, " ");
 }
 
+// The program's answer about itself for one of its runs.
+const std::string& answer_for(const PlannedComparison& compared, const config::JobConfig& job) {
+  return job.parallel.to_be_planned && !compared.planned_program.empty() ? compared.planned_program
+                                                                         : compared.program;
+}
+
+// The job of one of its runs.
+absl::StatusOr<std::string> job_of(const PlannedComparison& compared, const Variant& sets) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(compared.job_toml, "job.toml", sets));
+  if (compared.in_virtual_time) return own;
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(own, "job.toml"));
+  return with_card_settings(own, "job.toml", answer_for(compared, job));
+}
+
+// The program's answer for runs that are planned; empty if there are none.
+absl::StatusOr<std::string> answer_for_plans(const std::string& job_toml,
+                                             const std::vector<Variant>& variants) {
+  for (const Variant& variant : variants) {
+    const auto job = config::parse_job(job_toml, "job.toml", variant);
+    // check_variant() says what is wrong with it.
+    if (!job.ok() || !job->program || !job->parallel.to_be_planned) continue;
+    PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(*job, ""));
+    return model.text;
+  }
+  return "";
+}
+
 // All that can be wrong with one of them is said before the first one is trained. If it is to be planned, its model is
 // measured once for all variants and seeds, and laid over it.
-absl::Status check_variant(const std::string& job_toml, Variant& sets, MeasuredModels& models,
+absl::Status check_variant(const PlannedComparison& compared, Variant& sets, MeasuredModels& models,
                            const CompareOptions& options) {
   const std::string file = options.job_file.empty() ? "the default job" : shown_name(options.job_file);
   const std::string label = fmt::format("{} with {}", file, options_of(sets));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
-                            config::parse_job(job_toml, label, sets, config::SetBy::kCommand));
-  const absl::StatusOr<std::string> layers = models.layers_of(job, job_toml);
+                            config::parse_job(compared.job_toml, label, sets, config::SetBy::kCommand));
+  const absl::StatusOr<std::string> layers = models.layers_of(job, compared.job_toml);
   if (!layers.ok()) return runs::about_file(label, layers.status());
   if (!layers->empty()) sets.push_back(*layers);
-  PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, config::resolve_job(job_toml, label, sets));
+  PACELINE_ASSIGN_OR_RETURN(const std::string own_toml, job_of(compared, sets));
   const absl::Status planned = check_plan(own_toml, options.in_virtual_time);
   return planned.ok() ? planned : runs::about_file(label, planned);
 }
@@ -133,17 +163,19 @@ absl::StatusOr<PlannedComparison> plan_comparison(const CompareOptions& options)
   TrainOptions asked{.job_file = options.job_file, .sets = options.sets};
   asked.shown = options.shown;
   asked.in_virtual_time = options.in_virtual_time;
+  asked.has_variants = true;
   PlannedComparison planned;
   PACELINE_ASSIGN_OR_RETURN(planned.job_toml, checked_job(asked));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job,
                             config::parse_job(planned.job_toml, options.job_file));
-  MeasuredModels models;
-  for (Variant& variant : variants)
-    PACELINE_RETURN_IF_ERROR(check_variant(planned.job_toml, variant, models, options));
   planned.program = asked.program;
   planned.data_note = asked.data_note;
   planned.fork_server = asked.fork_server;
   planned.in_virtual_time = options.in_virtual_time;
+  PACELINE_ASSIGN_OR_RETURN(planned.planned_program, answer_for_plans(planned.job_toml, variants));
+  MeasuredModels models;
+  for (Variant& variant : variants)
+    PACELINE_RETURN_IF_ERROR(check_variant(planned, variant, models, options));
   planned.runs = with_seeds(variants, job.seed, options.seeds);
   return planned;
 }
@@ -191,7 +223,7 @@ class Course {
     }
     tell(i);
     const auto start = std::chrono::steady_clock::now();
-    const absl::StatusOr<TrainedRun> run = train_on(own_toml, before);
+    const absl::StatusOr<TrainedRun> run = train_on(own_toml, before, answer_for(planned_, job));
     trained_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ++trained_;
     if (!run.ok()) return take_diverged(i, run.status());
@@ -210,9 +242,8 @@ class Course {
   }
 
   absl::StatusOr<std::string> job_in(const std::string& runs_dir, std::size_t i) const {
-    Variant sets = planned_.runs[i];
-    sets.push_back("runs_dir=\"" + runs_dir + "\"");
-    return config::resolve_job(planned_.job_toml, "job.toml", sets);
+    PACELINE_ASSIGN_OR_RETURN(const std::string own, job_of(planned_, planned_.runs[i]));
+    return config::resolve_job(own, "job.toml", {"runs_dir=\"" + runs_dir + "\""});
   }
 
   // The folder of a run; empty if the run has not begun. The folder may have been moved, so runs_dir does not
@@ -241,9 +272,10 @@ class Course {
 
   // A run that was cut short before its first checkpoint has nothing to go on from. One whose checkpoints cannot be read
   // stays.
-  absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before) const {
+  absl::StatusOr<TrainedRun> train_on(const std::string& own_toml, const std::string& before,
+                                      const std::string& program) const {
     TrainOptions options;
-    options.program = planned_.program;
+    options.program = program;
     options.data_note = planned_.data_note;
     options.fork_server = planned_.fork_server;
     options.shown = shown_;

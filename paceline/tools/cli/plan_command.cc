@@ -31,6 +31,12 @@ int devices_of_a_host(const planner::Cluster& cluster) {
   return std::min(most, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
 }
 
+// Whether an option says how a program is measured.
+bool says_how_to_measure(const ProfileOptions& measured) {
+  return measured.micro_batch != 0 || measured.threads != ProfileOptions().threads ||
+         !measured.program.python.empty();
+}
+
 // The program or the file that has the model's layers is named, unless the cluster file has them.
 absl::StatusOr<config::ClusterFile> read_named(PlanOptions& options) {
   if (options.cluster_file.empty()) options.cluster_file = std::exchange(options.file, "");
@@ -42,6 +48,10 @@ absl::StatusOr<config::ClusterFile> read_named(PlanOptions& options) {
                     options.cluster_file));
   if (options.file.empty() && !options.measured.program.args.empty())
     return absl::InvalidArgumentError("the words after -- are a program's; name one, and --cluster");
+  if (options.file.empty() && says_how_to_measure(options.measured))
+    return absl::InvalidArgumentError(
+        "--micro-batch, --threads and --python are about a program that is measured; name one, and "
+        "--cluster");
   if (!options.file.empty() && !options.profile.empty())
     return absl::InvalidArgumentError(fmt::format(
         "--profile {} and the program {} both name a model; leave one out", options.profile, options.file));

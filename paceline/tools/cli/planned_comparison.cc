@@ -36,6 +36,7 @@ report::PlannedRuns counts_of(const PlannedComparison& planned) {
 absl::Status write_planned(const std::string& folder, const PlannedComparison& planned) {
   const nlohmann::json document = {{"job", planned.job_toml},
                                    {"program", planned.program},
+                                   {"planned_program", planned.planned_program},
                                    {"data_note", planned.data_note},
                                    {"virtual", planned.in_virtual_time},
                                    {"runs", planned.runs}};
@@ -59,6 +60,7 @@ absl::StatusOr<PlannedComparison> read_planned(const std::string& folder) {
   try {
     planned.job_toml = document.at("job").get<std::string>();
     planned.program = document.at("program").get<std::string>();
+    planned.planned_program = document.value("planned_program", "");
     planned.data_note = document.value("data_note", "");
     planned.in_virtual_time = document.at("virtual").get<bool>();
     planned.runs = document.at("runs").get<std::vector<std::vector<std::string>>>();

@@ -17,8 +17,10 @@ class ForkServer;
 namespace paceline::cli {
 
 struct PlannedComparison {
-  std::string job_toml;     // the resolved text
-  std::string program;      // the program's answer about itself, if the job has one
+  std::string job_toml;  // the resolved text
+  std::string program;   // the program's answer about itself, if the job has one
+  // The same for a run that is planned: it has the model's units and the cards' free memory. Empty: no run is planned.
+  std::string planned_program{};
   std::string data_note{};  // a note about the data for people
   // for the jobs' processes; only in the process that planned it
   std::shared_ptr<launch::ForkServer> fork_server{};

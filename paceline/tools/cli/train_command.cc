@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -14,9 +15,8 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/units.h"
-#include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/origin.h"
-#include "paceline/formats/config/server_parts.h"
+#include "paceline/formats/config/resumed_job.h"
 #include "paceline/processes/launch/display.h"
 #include "paceline/processes/launch/failed_run.h"
 #include "paceline/processes/launch/host_memory.h"
@@ -41,6 +41,7 @@
 #include "paceline/records/tables/terminal_text.h"
 #include "paceline/simulation/virtual_time/virtual_train.h"
 #include "paceline/tools/cli/asked_job.h"
+#include "paceline/tools/cli/card_settings.h"
 #include "paceline/tools/cli/job_check.h"
 #include "paceline/tools/cli/models_command.h"
 #include "paceline/tools/cli/program.h"
@@ -134,12 +135,13 @@ config::RunTime time_of(bool in_virtual_time) {
   return in_virtual_time ? config::RunTime::kVirtual : config::RunTime::kWall;
 }
 
-// A program has said it, or is asked once more.
+// A program has said it, or is asked once more: one that was asked for another variant of the job, whose replicas are whole
+// models, did not say its units.
 absl::StatusOr<planner::ModelProfile> profile_of_program(const config::JobConfig& job,
                                                          const std::string& said) {
   const auto known = program::parse_answer(said);
-  if (known.ok() && std::holds_alternative<program::Model>(*known))
-    return program::profile_of(std::get<program::Model>(*known));
+  const auto* said_model = known.ok() ? std::get_if<program::Model>(&*known) : nullptr;
+  if (said_model != nullptr && !said_model->units.empty()) return program::profile_of(*said_model);
   PACELINE_ASSIGN_OR_RETURN(const program::Model model, probe_program(job, ""));
   PACELINE_RETURN_IF_ERROR(program::check_stages(job, model));
   return program::profile_of(model);
@@ -253,18 +255,13 @@ absl::StatusOr<JobText> job_text(const TrainOptions& options) {
   return job;
 }
 
-// The samples that are done are known by their places.
 absl::Status check_goes_on(const config::JobConfig& job, const TrainOptions& options,
                            std::int64_t whole_set) {
-  const std::int64_t samples = config::samples_an_epoch(job, whole_set);
   if (options.resume.empty()) return absl::OkStatus();
-  const auto before = runs::recorded_dataset_size(store::RunPaths{options.resume});
-  if (!before || *before == samples) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "the data have {} samples, and had {} when the run began; a run goes on with the data that it began "
-      "with. To train its weights on other data, begin a run: paceline export {} model.safetensors, then "
-      "--set model.weights=model.safetensors",
-      samples, *before, options.resume));
+  const store::RunPaths paths{options.resume};
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_recorded_job(paths));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, paths.job()));
+  return config::check_resumed(before, job, {options.resume, whole_set, runs::recorded_dataset_size(paths)});
 }
 
 absl::Status check_in_virtual_time(const config::JobConfig& job) {
@@ -286,14 +283,8 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
   // With other processes beside this one, each may see cards of its own.
-  if (options.in_virtual_time || options.processes) return asked;
-  std::optional<std::string> setting;
-  if (whole.parallel.to_be_planned) {
-    setting = config::card_memory_setting(whole, model.free_memory);
-  } else if (model.layout.narrow() == 0) {  // weights of bfloat16 have no parts on several cards
-    setting = config::servers_setting(whole, model.cards);
-  }
-  return setting ? config::resolve_job(asked, said.file, {*setting}) : asked;
+  if (options.in_virtual_time || options.processes || options.has_variants) return asked;
+  return with_card_settings(asked, said.file, model);
 }
 
 namespace {
@@ -336,6 +327,25 @@ absl::StatusOr<std::string> checked_job(TrainOptions& options) {
   return checked;
 }
 
+namespace {
+
+// Whether the settings say who the devices are, or how they make up replicas, and no plan for it.
+bool has_other_devices(const std::vector<std::string>& sets) {
+  const auto says = [&](const std::string& key) {
+    return std::any_of(sets.begin(), sets.end(),
+                       [&](const std::string& set) { return set.starts_with(key); });
+  };
+  return (says("device=") || says("parallel=")) && !says("pipeline=");
+}
+
+// The run's plan is none for these devices; if the job wants one, it is made anew.
+void drop_plan(std::vector<std::string>& sets) {
+  std::erase_if(sets, [](const std::string& set) { return set.starts_with("pipeline="); });
+  sets.emplace_back("pipeline=[]");
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const JobText said, job_text(options));
   const auto& [text, file] = said;
@@ -343,6 +353,7 @@ absl::StatusOr<std::string> resolved_job(const TrainOptions& options) {
   if (!options.resume.empty()) {
     PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, file));
     PACELINE_ASSIGN_OR_RETURN(sets, runs::last_plan(before, store::RunPaths{options.resume}));
+    if (before.parallel.by_planner() && has_other_devices(options.sets)) drop_plan(sets);
   }
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(text, file, sets));

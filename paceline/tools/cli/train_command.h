@@ -42,6 +42,7 @@ struct TrainOptions {
   launch::Shown shown = launch::Shown::kLine;
   bool names_folder = true;                // prints the run's folder when the run begins
   bool in_virtual_time = false;            // modelled time, in this process
+  bool has_variants = false;               // each has the settings of cards (cli/card_settings.h) of its own
   std::string command = "paceline train";  // for people: the command that goes on with such a run
   // The part of the job that runs on this host, given the run folder, the job and whether it is resumed;
   // empty: all of it.

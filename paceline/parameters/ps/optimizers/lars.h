@@ -29,7 +29,7 @@ struct LarsSpec {
                                            .learning_rate = 1,
                                            .settings = kSettings,
                                            .shown = kMomentumShown,
-                                           .state = {"velocity"},
+                                           .state = {"velocity of adapted steps"},
                                            .set_numbers = set_numbers,
                                            .direction_kept = kept_velocity};
   using Step = SgdStep;
