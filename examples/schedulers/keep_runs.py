@@ -1,8 +1,9 @@
 """Keeps copies of the newest run in a folder that outlives this machine, such as a bucket that is mounted here.
 
-keep_runs.py restore RUNS KEPT    # before the job: the newest copy, if RUNS has no run
+keep_runs.py restore RUNS KEPT    # before the job: the newest copy, if RUNS lacks that run
 keep_runs.py keep RUNS KEPT       # beside the job, until SIGTERM: a copy with each new checkpoint
 
+KEPT is of one job alone: a job that goes on with the newest copy there would otherwise take another job's.
 A bucket has no locks and no writes within a file, so a run cannot be there itself. Each copy is a folder of its own;
 its file `complete` is written last. A checkpoint is copied before the journal, which then has all that led to it.
 """
@@ -22,26 +23,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EVERY_S = 15.0  # between two looks at the run
-COPIES = 2  # the newest ones, which are kept
+COPIES = 2  # the newest ones of a run, which are kept
 OWN = ("journal.sqlite", "lock", "coordinator")  # not copied as files
 
 
+def by_time(folder: Path) -> tuple[str, str]:
+    """Sorts folders by the time in their names, before which a name has its job's."""
+    times = re.findall(r"\d{8}T\d{6}\.\d{3}Z", folder.name)
+    return (times[-1] if times else "", folder.name)
+
+
 def newest_run(runs: Path) -> Path | None:
-    found = sorted(path.parent for path in runs.glob("*/journal.sqlite"))
-    return found[-1] if found else None
+    found = [path.parent for path in runs.glob("*/journal.sqlite")]
+    return max(found, key=by_time, default=None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:
     whole = re.compile(r"v\d{12}")  # others are unfinished or set aside
-    found = sorted(
-        path for path in run.glob("checkpoints/*") if whole.fullmatch(path.name)
-    )
+    found = sorted(path for path in run.glob("checkpoints/*") if whole.fullmatch(path.name))
     return found[-1] if found else None
 
 
-def copies(kept: Path) -> list[Path]:
+def copies(kept: Path, of: str = "*") -> list[Path]:
     """The whole copies, the newest one last."""
-    return sorted(path.parent for path in kept.glob("*/complete"))
+    return sorted((path.parent for path in kept.glob(f"{of}/complete")), key=by_time)
 
 
 def link(source: str, target: str) -> None:
@@ -96,16 +101,19 @@ def keep(run: Path, kept: Path) -> None:
         if file.is_file() and not file.name.startswith(OWN):
             shutil.copy(file, to / file.name)
     (copy / "complete").write_text("")
-    for old in copies(kept)[:-COPIES]:
+    for old in copies(kept, f"{run.name}-v*")[:-COPIES]:
         shutil.rmtree(old)
 
 
 def restore(runs: Path, kept: Path) -> None:
+    """Older runs may be in `runs`: a person's own ones, which came with the program."""
     found = copies(kept)
-    if newest_run(runs) is not None or not found:
+    if not found:
         return
-    print(f"keep_runs: going on from {found[-1]}", file=sys.stderr)
     for run in (path for path in found[-1].iterdir() if path.is_dir()):
+        if (runs / run.name / "journal.sqlite").exists():
+            return
+        print(f"keep_runs: going on from {found[-1]}", file=sys.stderr)
         shutil.copytree(run, runs / run.name)
         (runs / run.name).chmod(0o700)
         (runs / run.name / "logs").mkdir()

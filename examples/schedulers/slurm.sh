@@ -22,14 +22,16 @@ trap 'kill -USR1 "$step"' TERM
 
 srun --no-kill --kill-on-bad-exit=0 paceline node job.toml --set checkpoint.on_signal=stop &
 step=$!
-wait "$step"
-status=$?
 # A signal interrupts wait; the run writes its checkpoint meanwhile.
+wait "$step"
 while kill -0 "$step" 2>/dev/null; do
   wait "$step"
-  status=$?
 done
-if [ "${requeue:-no}" = yes ]; then
+# The step may have ended as a signal came. This wait has its status all the same.
+wait "$step"
+status=$?
+# At 0 the run is done, and at 2 it has failed. Started once more, a run that is done would begin anew.
+if [ "${requeue:-no}" = yes ] && [ "$status" != 0 ] && [ "$status" != 2 ]; then
   scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"

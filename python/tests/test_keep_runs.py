@@ -26,16 +26,20 @@ def loaded() -> ModuleType:
 keep_runs = loaded()
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+def add_run(runs: Path, name: str) -> Path:
     """The folder of a run that trains: its database is open."""
-    folder = tmp_path / "runs" / "small-2026"
+    folder = runs / name
     folder.mkdir(parents=True)
-    for name in ("job.toml", "mark", "lock"):
-        (folder / name).write_text(name)
+    for file in ("job.toml", "mark", "lock"):
+        (folder / file).write_text(file)
     with sqlite3.connect(folder / "journal.sqlite") as journal:
         journal.execute("CREATE TABLE commits (version INTEGER)")
     return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return add_run(tmp_path / "runs", "small-20260101T000000.000Z-cgp")
 
 
 def add_checkpoint(run: Path, version: int, name: str = "v{:012}") -> None:
@@ -75,7 +79,7 @@ def kept_with_one_cut_short(run: Path, tmp_path: Path) -> Path:
     for version in (8, 16):
         add_checkpoint(run, version)
         keep_runs.keep(run, kept)
-    (kept / "small-2026-v000000000016" / "complete").unlink()
+    (kept / "small-20260101T000000.000Z-cgp-v000000000016" / "complete").unlink()
     return kept
 
 
@@ -115,8 +119,8 @@ def test_a_run_that_ended_is_copied_once_more(run: Path, tmp_path: Path) -> None
     (run / "summary.json").touch()
     keep_runs.keep(run, kept)
     assert [path.name for path in keep_runs.copies(kept)] == [
-        "small-2026-v000000000008",
-        "small-2026-v000000000008-ended",
+        "small-20260101T000000.000Z-cgp-v000000000008",
+        "small-20260101T000000.000Z-cgp-v000000000008-ended",
     ]
 
 
@@ -126,6 +130,29 @@ def test_a_run_that_is_here_is_not_replaced(run: Path, tmp_path: Path) -> None:
     (run / "mark").write_text("newer")
     keep_runs.restore(tmp_path / "runs", tmp_path / "kept")
     assert (run / "mark").read_text() == "newer"
+
+
+def test_a_newer_run_counts_although_its_name_comes_first(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    for version in (8, 16):
+        add_checkpoint(run, version)
+        keep_runs.keep(run, kept)
+    newer = add_run(run.parent, "alpha-20260102T000000.000Z-bsp")
+    assert keep_runs.newest_run(run.parent) == newer
+    for version in (8, 16, 24):
+        add_checkpoint(newer, version)
+        keep_runs.keep(newer, kept)
+    assert len(keep_runs.copies(kept, f"{newer.name}-*")) == keep_runs.COPIES
+    assert len(keep_runs.copies(kept, f"{run.name}-*")) == keep_runs.COPIES
+    assert restored(tmp_path).name == newer.name
+
+
+def test_a_copy_comes_back_beside_a_run_that_came_with_the_program(run: Path, tmp_path: Path) -> None:
+    add_checkpoint(run, 8)
+    keep_runs.keep(run, tmp_path / "kept")
+    add_run(tmp_path / "new", "small-20251231T000000.000Z-cgp")
+    keep_runs.restore(tmp_path / "new", tmp_path / "kept")
+    assert keep_runs.newest_run(tmp_path / "new") == tmp_path / "new" / run.name
 
 
 def test_the_command_makes_a_last_copy_when_it_is_stopped(run: Path, tmp_path: Path) -> None:

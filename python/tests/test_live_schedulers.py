@@ -182,16 +182,17 @@ def test_spot_machines_are_taken_away_and_others_come(tmp_path: Path, machines: 
                 shutil.copytree(folder / "certs", tmp_path / "certs")
             shutil.copy(FILES / "keep_runs.py", folder)
             more = {"SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NUM_NODES": "2", "KEPT": str(kept)}
+            more["SKYPILOT_TASK_ID"] = "sky-managed-2026_small_1-0"
             more["SKYPILOT_NODE_IPS"] = "127.0.0.1\n127.0.0.1"
             begun.append(machines.start(["bash", "-c", run_section()], folder, {**programs, **more}))
         return begun
 
     first = start()
-    wait_until(lambda: any(kept.glob("*/complete")), first)
+    wait_until(lambda: any(kept.glob("*/*/complete")), first)
     machines.kill_all()
     go.touch()
     assert [machine.wait(WAIT_S) for machine in start()] == [0, 0]
     runs = tmp_path / "machine0" / "runs"
     expect_whole_run(tmp_path, only_journal(runs), EPOCHS)
     assert attempts(runs) == 2
-    assert [path.parent.name for path in kept.glob("*-ended/complete")]
+    assert [path.parent.name for path in kept.glob("*/*-ended/complete")]

@@ -1,0 +1,52 @@
+"""The commands of skypilot.yaml on host 0 with a stand-in for `paceline`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from fake_member import PACKAGE
+
+FILES = PACKAGE.parent / "examples" / "schedulers"
+
+# A stand-in that trains nothing. It notes the runs that it finds, and ends when its own has a copy.
+STAND_IN = """#!{python}
+import json, os, pathlib, sqlite3, sys, time
+runs, run = pathlib.Path("runs"), pathlib.Path("runs", os.environ["RUN"])
+pathlib.Path("found").write_text(json.dumps(sorted(path.name for path in runs.glob("*"))))
+if not run.exists():
+    (run / "checkpoints" / "v000000000008").mkdir(parents=True)
+    sqlite3.connect(run / "journal.sqlite").execute("CREATE TABLE commits (version INTEGER)")
+while not any(pathlib.Path(os.environ["KEPT"]).rglob(run.name + "*/complete")):
+    time.sleep(0.05)
+"""
+
+
+def train_on_a_new_machine(tmp_path: Path, task: str, run: str) -> tuple[int, str]:
+    """The exit status, and the runs that were there as the job started."""
+    machine, programs = tmp_path / "machine", tmp_path / "bin"
+    shutil.rmtree(machine, ignore_errors=True)
+    machine.mkdir()
+    programs.mkdir(exist_ok=True)
+    shutil.copy(FILES / "keep_runs.py", machine)
+    (programs / "paceline").write_text(STAND_IN.format(python=sys.executable))
+    (programs / "paceline").chmod(0o755)
+    more = {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1", "SKYPILOT_NODE_IPS": "127.0.0.1"}
+    more |= {"SKYPILOT_TASK_ID": task, "KEPT": str(tmp_path / "kept"), "RUN": run}
+    more["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    commands = textwrap.dedent((FILES / "skypilot.yaml").read_text().split("\nrun: |\n")[1])
+    ended = subprocess.run(
+        ["bash", "-c", commands], cwd=machine, env={**os.environ, **more}, timeout=300, check=False
+    )
+    return ended.returncode, (machine / "found").read_text()
+
+
+def test_a_job_goes_on_with_its_own_run_and_not_with_another_jobs(tmp_path: Path) -> None:
+    own, others = "small-20260101T000000.000Z-cgp", "small-20260102T000000.000Z-cgp"
+    assert train_on_a_new_machine(tmp_path, "task-1", own) == (0, "[]")
+    assert train_on_a_new_machine(tmp_path, "task-2", others) == (0, "[]")
+    assert train_on_a_new_machine(tmp_path, "task-1", own) == (0, f'["{own}"]')
