@@ -237,6 +237,21 @@ TEST(ProgramRuns, AProgramThatRaisesSaysWhere) {
   EXPECT_THAT(ended.errors, HasSubstr("train.py:7: ValueError: no"));
 }
 
+// A policy would take the end of loading for the time when the weights came.
+TEST(ProgramRuns, WeightsThatAreThereBeforeTheSamplesAreNotWaitedFor) {
+  const TempFolder folder;
+  const auto recorded = RecordedRun::read(train_to_the_end(
+      folder, program_job(folder, "epochs = 0.1", devices(2) + "[sync]\npolicy = \"asp\"\n")));
+  int first = 0;
+  for (const control::Fact& fact : recorded.facts) {
+    const auto* ready = std::get_if<control::ReplicaReady>(&fact.what);
+    if (ready == nullptr || ready->clock != Clock(1)) continue;
+    EXPECT_EQ(ready->pulling, Duration::zero()) << "the first weights are there before anybody is released";
+    ++first;
+  }
+  EXPECT_EQ(first, 2);
+}
+
 // Its samples are issued again, and its worker goes on.
 TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
   for (const char* options : {"", "[cluster]\nservers = 2\nreduction = \"group\"\n",
@@ -256,7 +271,7 @@ TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
   }
 }
 
-// Its worker's momentum would keep it.
+// The momentum of its worker would stay like that.
 TEST(ProgramRuns, AWorkerOfLocalStepsGoesOnAfterAGradientThatIsNotFinite) {
   const TempFolder folder;
   const fs::path job = program_job(

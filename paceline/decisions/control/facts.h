@@ -45,7 +45,7 @@ struct ReplicaReady {
   // How long each stage of its pipeline worked, in their order. Only if a planner made the plan.
   std::vector<Duration> worked = {};
   // Parts of `compute`, at its beginning: until its samples were loaded, and from then on until its weights
-  // were there. Policies hear when that was.
+  // were there. Policies hear when that was, unless it was before the samples were loaded: then `pulling` is 0.
   Duration loading{0};
   Duration pulling{0};
   // How much its mean gradient counts beside the others' in a commit, from 0 to kMostWeight: the number of its

@@ -221,6 +221,8 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   // While the shards may still be updating.
   PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
   const auto prepared = steady_clock::now();
+  // When weights came that were there before its samples were, nobody knows.
+  const bool waits = !boards_->published(Version(release.version()));
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next
   const auto pulled = steady_clock::now();
@@ -246,7 +248,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   ready->set_base(weights->version.value());
   ready->set_compute_ns(Duration(paced - start).count());
   ready->set_loading_ns(Duration(prepared - start + done->loading).count());
-  ready->set_pulling_ns(Duration(pulled - prepared).count());
+  ready->set_pulling_ns(waits ? Duration(pulled - prepared).count() : 0);
   const Duration waited = computation_->is_stage() ? done->stages + (pulled - start) : Duration::zero();
   ready->set_worked_ns(Duration(paced - start - waited).count());
   ready->set_loss(done->loss);
