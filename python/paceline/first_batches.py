@@ -20,6 +20,7 @@ class FirstBatches:
         self._parameters = [entry.tensor for entry in inventory.entries if entry.kind == PARAMETER]
         self._has_scaler = has_scaler
         self._looking = True
+        self._weighted: bool | None = None  # whether the batches before had a weight
         self._without_gradient = 0  # batches
         self._before: list[Any] = []
 
@@ -28,8 +29,18 @@ class FirstBatches:
         if self._looking:
             self._before = self._states()
 
-    def computed(self) -> None:
-        """The program says that its gradients are to be used. Raises an error for a mistake."""
+    def computed(self, weighted: bool) -> None:
+        """The program says that its gradients are to be used. Raises an error for a mistake.
+
+        weighted: whether it gave a weight.
+        """
+        if self._weighted not in (None, weighted):
+            raise PacelineError(
+                f"job.step() was given {'a' if weighted else 'no'} weight= for this batch and "
+                f"{'none' if weighted else 'one'} for those before, so that they would count in different units; "
+                "give it for each batch, or for none"
+            )
+        self._weighted = weighted
         if not self._looking:
             return
         if self.have_gradient():

@@ -152,13 +152,13 @@ class Job(Unsized):
             assert self._micro is not None
             known = self._drawn if weight is None else weight_of(weight)
             later = self._finishes_later and known != 0
-            if known != 0 and not skipped:
-                self._first.computed()
             if later and len(self._micro.parts) == 1 and self._words is not None:
                 metrics = self._words.take(metrics)
             self._micro.measured(
                 scalar(loss, self._device) if later else number(loss, "the loss"), checked(metrics), known, skipped
             )
+            if known != 0 and not skipped:
+                self._first.computed(weight is not None)
             self._micro.collect()
             if self._micro.is_last:
                 self._finish(self._micro)

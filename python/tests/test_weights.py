@@ -115,3 +115,18 @@ def test_a_weight_that_is_none(tmp_path: Path, weight: str, line: str) -> None:
         assert line in said["text"] and said["where"].startswith("train.py:")
         with pytest.raises(Ended):
             member.receive()
+
+
+@pytest.mark.parametrize(
+    "first, says", [(True, "no weight= for this batch and one"), (False, "a weight= for this batch and none")]
+)
+def test_some_batches_with_a_weight_and_some_without_are_refused(tmp_path: Path, first: bool, says: str) -> None:
+    loop = f"given = {[not first, first]}\n" + LOOP.replace("(y != 0).sum()", "2 if given.pop() else None")
+    with Member(tmp_path, HEAD + MASKED + JOINED.format(arguments="") + loop) as member:
+        member.begin()
+        member.step(range(4))
+        member.order(range(4))
+        said = member.receive("error")
+        assert f"job.step() was given {says} for those before" in said["text"] and said["where"].startswith(
+            "train.py:"
+        )
