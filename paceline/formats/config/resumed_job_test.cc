@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kSamples = 1000;
 
-JobConfig job_of(const std::string& text) {
+JobConfig parsed_job(const std::string& text) {
   const auto parsed = parse_job(text, "job.toml");
   EXPECT_TRUE(parsed.ok()) << parsed.status();
   return *parsed;
@@ -18,9 +18,9 @@ JobConfig job_of(const std::string& text) {
 
 // The error of a run of the job `before` that is to go on with `now`; empty if it goes on.
 std::string said(const std::string& before, const std::string& now, std::int64_t samples = kSamples) {
-  const JobConfig first = job_of(before);
+  const JobConfig first = parsed_job(before);
   const ResumedRun run{"runs/r", samples, samples_an_epoch(first, kSamples)};
-  return std::string(check_resumed(first, job_of(now), run).message());
+  return std::string(check_resumed(first, parsed_job(now), run).message());
 }
 
 TEST(ResumedJob, GoesOnWithOtherSettings) {
@@ -35,7 +35,7 @@ TEST(ResumedJob, KeepsItsData) {
 }
 
 TEST(ResumedJob, OfAJournalThatIsLostNobodyKnowsTheData) {
-  EXPECT_TRUE(check_resumed(job_of(""), job_of(""), {"runs/r", 7, std::nullopt}).ok());
+  EXPECT_TRUE(check_resumed(parsed_job(""), parsed_job(""), {"runs/r", 7, std::nullopt}).ok());
 }
 
 TEST(ResumedJob, KeepsItsSeed) {
