@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -44,22 +45,27 @@ RUN = "small-20260101T000000.000Z-cgp"
 def train_on_a_new_machine(
     tmp_path: Path, task: str, run: str = RUN, status: int = 0, keeper: str = KEEPER
 ) -> tuple[int, str]:
-    """The exit status, and the runs that were there as the job started."""
-    machine, programs = tmp_path / "machine", tmp_path / "bin"
-    shutil.rmtree(machine, ignore_errors=True)
-    machine.mkdir()
+    """The exit status, and the runs that were there as the job started. Each machine has another home folder."""
+    machine, folder, programs = Path(tempfile.mkdtemp(dir=tmp_path)), tmp_path / "job", tmp_path / "bin"
+    shutil.rmtree(folder, ignore_errors=True)
     programs.mkdir(exist_ok=True)
     (machine / "keep_runs.py").write_text(keeper)
     (programs / "paceline").write_text(STAND_IN.format(python=sys.executable))
     (programs / "paceline").chmod(0o755)
     more = {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1", "SKYPILOT_NODE_IPS": "127.0.0.1"}
-    more |= {"SKYPILOT_TASK_ID": task, "KEPT": str(tmp_path / "kept"), "RUN": run, "STATUS": str(status)}
+    more |= {
+        "SKYPILOT_TASK_ID": task,
+        "KEPT": str(tmp_path / "kept"),
+        "FOLDER": str(folder),
+        "RUN": run,
+        "STATUS": str(status),
+    }
     more["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     commands = textwrap.dedent((FILES / "skypilot.yaml").read_text().split("\nrun: |\n")[1])
     ended = subprocess.run(
         ["bash", "-c", commands], cwd=machine, env={**os.environ, **more}, timeout=300, check=False
     )
-    return ended.returncode, (machine / "found").read_text()
+    return ended.returncode, (folder / "found").read_text()
 
 
 def test_a_job_goes_on_with_its_own_run_and_not_with_another_jobs(tmp_path: Path) -> None:
