@@ -47,7 +47,7 @@ def train_on_a_new_machine(
 ) -> tuple[int, str]:
     """The exit status, and the runs that were there as the job started. Each machine has another home folder."""
     machine, folder, programs = Path(tempfile.mkdtemp(dir=tmp_path)), tmp_path / "job", tmp_path / "bin"
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder / task, ignore_errors=True)  # a machine may have had other jobs before
     programs.mkdir(exist_ok=True)
     (machine / "keep_runs.py").write_text(keeper)
     (programs / "paceline").write_text(STAND_IN.format(python=sys.executable))
@@ -65,7 +65,7 @@ def train_on_a_new_machine(
     ended = subprocess.run(
         ["bash", "-c", commands], cwd=machine, env={**os.environ, **more}, timeout=300, check=False
     )
-    return ended.returncode, (folder / "found").read_text()
+    return ended.returncode, (folder / task / "found").read_text()
 
 
 def test_a_job_goes_on_with_its_own_run_and_not_with_another_jobs(tmp_path: Path) -> None:
