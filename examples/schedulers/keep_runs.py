@@ -1,7 +1,8 @@
 """Keeps copies of the newest run in a folder that outlives this machine, such as a bucket that is mounted here.
 
 keep_runs.py restore RUNS KEPT    # before the job: the newest copy, if RUNS lacks that run
-keep_runs.py keep RUNS KEPT       # beside the job, until SIGTERM: a copy with each new checkpoint
+keep_runs.py keep RUNS KEPT       # beside the job, until it is killed: a copy with each new checkpoint
+keep_runs.py last RUNS KEPT       # after the job: the last copy
 
 KEPT is of one job alone: a job that goes on with the newest copy there would otherwise take another job's.
 A bucket has no locks and no writes within a file, so a run cannot be there itself. Each copy is a folder of its own;
@@ -14,15 +15,15 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import sqlite3
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 EVERY_S = 15.0  # between two looks at the run
+TRIES = 20  # of the last copy, after which this machine may be gone
 COPIES = 2  # the newest ones of a run, which are kept
 OWN = ("journal.sqlite", "lock", "coordinator")  # not copied as files
 
@@ -77,14 +78,13 @@ def keep(run: Path, kept: Path) -> None:
     if (copy / "complete").exists():
         return
     for other in kept.glob(f"{run.name}-v*"):
-        if other != copy and not (other / "complete").exists():  # it was cut short
+        if not (other / "complete").exists():  # it was cut short
             shutil.rmtree(other)
     to = copy / run.name
     with held(checkpoint, run) as files:
         shutil.copytree(
             files,
             to / "checkpoints" / checkpoint.name,
-            dirs_exist_ok=True,
             copy_function=shutil.copy,
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -119,25 +119,38 @@ def restore(runs: Path, kept: Path) -> None:
         (runs / run.name / "logs").mkdir()
 
 
+def keep_newest(runs: Path, kept: Path) -> bool:
+    """False if no copy could be made."""
+    try:
+        run = newest_run(runs)
+        if run is not None:
+            keep(run, kept)
+    except (OSError, sqlite3.Error, shutil.Error) as error:
+        # A checkpoint may be removed while it is copied. The next look finds a newer one.
+        print(f"keep_runs: no copy this time: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def keep_last(runs: Path, kept: Path) -> bool:
+    """False if the bucket takes no copy for long."""
+    for again in reversed(range(TRIES)):
+        if keep_newest(runs, kept):
+            return True
+        if again:
+            time.sleep(EVERY_S)
+    return False
+
+
 def main() -> None:
     what, runs, kept = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     if what == "restore":
         restore(runs, kept)
-        return
-    over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
-    while True:
-        last = over.is_set()  # a last copy after the job
-        run = newest_run(runs)
-        try:
-            if run is not None:
-                keep(run, kept)
-        except (OSError, sqlite3.Error, shutil.Error) as error:
-            # A checkpoint may be removed while it is copied. The next look finds a newer one.
-            print(f"keep_runs: no copy this time: {error}", file=sys.stderr)
-        if last:
-            return
-        over.wait(EVERY_S)
+    if what == "last" and not keep_last(runs, kept):
+        sys.exit(f"keep_runs: the end of the run is not in {kept}: the last copy failed {TRIES} times")
+    while what == "keep":
+        keep_newest(runs, kept)
+        time.sleep(EVERY_S)
 
 
 if __name__ == "__main__":

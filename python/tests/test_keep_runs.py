@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -155,14 +155,58 @@ def test_a_copy_comes_back_beside_a_run_that_came_with_the_program(run: Path, tm
     assert keep_runs.newest_run(tmp_path / "new") == tmp_path / "new" / run.name
 
 
-def test_the_command_makes_a_last_copy_when_it_is_stopped(run: Path, tmp_path: Path) -> None:
+def test_the_last_copy_replaces_one_that_was_being_made(run: Path, tmp_path: Path) -> None:
+    kept = kept_with_one_cut_short(run, tmp_path)
+    (kept / "small-20260101T000000.000Z-cgp-v000000000016" / "half").touch()
+    assert keep_runs.keep_last(run.parent, kept)
+    assert [path.name[-2:] for path in keep_runs.copies(kept)] == ["08", "16"]
+    assert not [*kept.rglob("half")]
 
-    command = [sys.executable, keep_runs.__file__, "keep", str(run.parent), str(tmp_path / "kept")]
+
+def test_the_commands_make_copies_beside_a_job_and_after_it(run: Path, tmp_path: Path) -> None:
+    def command(what: str) -> list[str]:
+        return [sys.executable, keep_runs.__file__, what, str(run.parent), str(tmp_path / "kept")]
+
     add_checkpoint(run, 8)
-    keeper = subprocess.Popen(command)
+    keeper = subprocess.Popen(command("keep"))
     while not keep_runs.copies(tmp_path / "kept"):
         assert keeper.poll() is None
+    keeper.terminate()
+    keeper.wait(120)
     add_checkpoint(run, 16)
-    keeper.send_signal(signal.SIGTERM)
-    assert keeper.wait(120) == 0
+    subprocess.run(command("last"), check=True, timeout=120)
     assert len(keep_runs.copies(tmp_path / "kept")) == 2
+
+
+class FullBucket:
+    """A stand-in for `shutil.copy` that fails a number of times."""
+
+    def __init__(self, failures: int) -> None:
+        self._left = failures
+        self._copy = shutil.copy
+
+    def __call__(self, source: str, target: str) -> str:
+        if self._left > 0:
+            self._left -= 1
+            raise OSError("the bucket does not answer")
+        return str(self._copy(source, target))
+
+
+@pytest.mark.parametrize("failures", [0, 1, keep_runs.TRIES - 1, keep_runs.TRIES])
+def test_the_last_copy_is_tried_again(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    add_checkpoint(run, 8)
+    monkeypatch.setattr(keep_runs, "EVERY_S", 0.0)
+    monkeypatch.setattr(keep_runs, "held", lambda checkpoint, _: contextlib.nullcontext(checkpoint))
+    monkeypatch.setattr(shutil, "copy", FullBucket(failures))
+    made = failures < keep_runs.TRIES
+    assert keep_runs.keep_last(run.parent, tmp_path / "kept") == made
+    assert len(keep_runs.copies(tmp_path / "kept")) == int(made)
+
+
+def test_the_command_fails_without_the_last_copy(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keep_runs, "keep_last", lambda *_: False)
+    monkeypatch.setattr(sys, "argv", ["keep_runs.py", "last", str(run.parent), str(tmp_path / "kept")])
+    with pytest.raises(SystemExit, match="the end of the run is not in .*kept: the last copy failed 20 times"):
+        keep_runs.main()

@@ -159,6 +159,9 @@ def test_slurm_takes_the_nodes_and_starts_the_job_again(tmp_path: Path, machines
     assert attempts(tmp_path / "runs") == 2
 
 
+TASK = "sky-managed-2026_small_1-0"  # one id on all machines
+
+
 def run_section() -> str:
     text = (FILES / "skypilot.yaml").read_text()
     return textwrap.dedent(text.split("\nrun: |\n")[1])
@@ -169,30 +172,30 @@ def test_spot_machines_are_taken_away_and_others_come(tmp_path: Path, machines: 
     programs = with_programs(tmp_path / "bin")
     kept.mkdir()
 
-    def start() -> list[subprocess.Popen[bytes]]:
-        """New machines: they have only the files that a person gave to the scheduler."""
+    def start(user: str) -> list[subprocess.Popen[bytes]]:
+        """New machines with another home folder: they have only the files that a person gave to the scheduler."""
         begun = []
         for rank in range(2):
-            folder = tmp_path / f"machine{rank}"
-            if folder.exists():
-                shutil.rmtree(folder)
+            folder = tmp_path / f"{user}{rank}"
+            shutil.rmtree(tmp_path / f"job{rank}", ignore_errors=True)
             certs = None if not (tmp_path / "certs").exists() else tmp_path / "certs"
             prepare(folder, [str(EPOCHS), str(go), "blind", "stand-still"], port, shared=False, certs=certs)
             if certs is None:
                 shutil.copytree(folder / "certs", tmp_path / "certs")
             shutil.copy(FILES / "keep_runs.py", folder)
             more = {"SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NUM_NODES": "2", "KEPT": str(kept)}
-            more["SKYPILOT_TASK_ID"] = "sky-managed-2026_small_1-0"
+            more["FOLDER"] = str(tmp_path / f"job{rank}")
+            more["SKYPILOT_TASK_ID"] = TASK
             more["SKYPILOT_NODE_IPS"] = "127.0.0.1\n127.0.0.1"
             begun.append(machines.start(["bash", "-c", run_section()], folder, {**programs, **more}))
         return begun
 
-    first = start()
+    first = start("ubuntu")
     wait_until(lambda: any(kept.glob("*/*/complete")), first)
     machines.kill_all()
     go.touch()
-    assert [machine.wait(WAIT_S) for machine in start()] == [0, 0]
-    runs = tmp_path / "machine0" / "runs"
+    assert [machine.wait(WAIT_S) for machine in start("gcpuser")] == [0, 0]
+    runs = tmp_path / "job0" / TASK / "runs"
     expect_whole_run(tmp_path, only_journal(runs), EPOCHS)
     assert attempts(runs) == 2
     assert [path.parent.name for path in kept.glob("*/*-ended/complete")]
