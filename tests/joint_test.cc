@@ -313,8 +313,7 @@ TEST(Joint, TakesInADeviceThatComesBack) {
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w1").at(0);
-  std::vector<std::string> worker = {"worker", "--name", "w1"};
-  for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
+  const std::vector<std::string> worker = worker_beside(victim, "w1");
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto latest_plan = [&] {
     const std::string metrics = read_text(run_folder / "metrics.jsonl");

@@ -192,8 +192,7 @@ TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w3").at(0);
-  std::vector<std::string> worker = {"worker", "--name", "w3"};
-  for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
+  const std::vector<std::string> worker = worker_beside(victim, "w3");
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };

@@ -237,8 +237,7 @@ TEST(Pipeline, ThatLosesAStageIsFormedAgainWhenAnotherProcessTakesItsPlace) {
   EXPECT_EQ(mapped_channels(first), 1);
   EXPECT_EQ(mapped_channels(victim), 2);
   EXPECT_EQ(mapped_channels(last), 1);
-  std::vector<std::string> worker = {"worker", "--name", "w3"};
-  for (std::string& word : reach_of(victim)) worker.push_back(std::move(word));
+  const std::vector<std::string> worker = worker_beside(victim, "w3");
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };

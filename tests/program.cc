@@ -150,6 +150,18 @@ std::vector<std::string> reach_of(pid_t peer) {
   return words;
 }
 
+std::vector<std::string> worker_beside(pid_t worker, const std::string& name) {
+  std::vector<std::string> words = {"worker", "--name", name};
+  for (std::string& word : reach_of(worker)) words.push_back(std::move(word));
+  std::istringstream line(read_text("/proc/" + std::to_string(worker) + "/cmdline"));
+  for (std::string word; std::getline(line, word, '\0');) {
+    if (word != "--job") continue;
+    std::getline(line, word, '\0');
+    words.insert(words.end(), {"--job", word});
+  }
+  return words;
+}
+
 // A port below those that the system gives to processes that ask for any, so that it stays free while no
 // process listens on it. If hardly any are below them, it is one of the system's.
 int free_port() {

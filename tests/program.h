@@ -74,6 +74,8 @@ std::vector<pid_t> children(pid_t parent, const std::string& word);
 // The words with which a peer reaches its coordinator, for a similar command line: --coordinator, an address,
 // and its credentials.
 std::vector<std::string> reach_of(pid_t peer);
+// The command line of a worker for the device `name` of the job of that worker, on its host.
+std::vector<std::string> worker_beside(pid_t worker, const std::string& name);
 
 // A port of this machine on which no process listens now.
 int free_port();

@@ -254,8 +254,8 @@ TEST(ProgramRuns, WeightsThatAreThereBeforeTheSamplesAreNotWaitedFor) {
 
 // Its samples are issued again, and its worker goes on.
 TEST(ProgramRuns, AGradientThatIsNotFiniteIsDiscarded) {
-  for (const char* options : {"", "[cluster]\nservers = 2\nreduction = \"group\"\n",
-                              "[sync]\npolicy = \"asp\"\n", "[sync]\npolicy = \"local-sgd:4\"\n"}) {
+  for (const char* options :
+       {"", "[cluster]\nservers = 2\nreduction = \"group\"\n", "[sync]\npolicy = \"asp\"\n"}) {
     SCOPED_TRACE(options);
     const TempFolder folder;
     // So slow that the other worker does not do all, and that the command hears of it before the end.
