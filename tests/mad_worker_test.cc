@@ -162,7 +162,8 @@ TEST(MadWorker, CostsNobodyElseAnything) {
       SCOPED_TRACE(fmt::format("PACELINE_LIVES=1 PACELINE_SEED={}", first + life));
       madness.begin(static_cast<std::uint64_t>(first + life));
       Program worker({"worker", "--name", "w1", "--coordinator", madness.address(), "--token-file",
-                      (run / "token").string(), "--patience", "1", "--first-patience", "20"});
+                      (run / "token").string(), "--job", (run / "job.toml").string(), "--patience", "1",
+                      "--first-patience", "20"});
       const std::int64_t before = madness.passed();
       // On a busy machine its first word takes a while.
       ASSERT_TRUE(eventually([&] { return !worker.running() || madness.passed() > before; }, 60))

@@ -192,7 +192,7 @@ TEST(PipelineOverHostsThat, LosesAStageIsFormedAgainOverNewLinks) {
   Program train({"train", job.string()});
   ASSERT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") >= 1; }));
   const pid_t victim = children(train.pid(), "w3").at(0);
-  const std::vector<std::string> worker = worker_beside(victim, "w3");
+  std::vector<std::string> worker = worker_beside(victim, "w3");
   kill(victim, SIGKILL);
   const fs::path run_folder = only_run(folder / "run" / "runs");
   const auto replicas_live = [&] { return newest_metric(folder / "run" / "runs", "replicas_live"); };

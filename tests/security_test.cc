@@ -413,8 +413,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
   int rounds = 0;
   for (int i = 0; i < kMostTries && rounds < kRounds; ++i) {
     SCOPED_TRACE(i);
-    std::vector<std::string> words = reach_of(process("w0"));
-    words.insert(words.begin(), {"worker", "--name", "w1"});
+    const std::vector<std::string> words = worker_beside(process("w0"), "w1");
     if (i == 0) kill(process("w1"), SIGKILL);
     // The place is taken until w1 has left.
     ASSERT_TRUE(train_->until([&] { return times_said("w1 left") > i; }, 30));
