@@ -25,16 +25,16 @@ constexpr std::array kCgpKeys{CgpKey{"k_min", "k_min"},       CgpKey{"k_max", "k
                               CgpKey{"grouping", "grouping"}};
 
 // "patience=0.2" is the option "patience".
-bool is_option(const std::string& part, const char* option) {
-  return part.starts_with(std::string(option) + "=");
+// Whether a part of a policy's text gives that option.
+auto is_option(const char* option) {
+  return [begin = std::string(option) + "="](const std::string& part) { return part.starts_with(begin); };
 }
 
 // If one of two values counted without a word, two policies of a comparison could train as the same one.
 void check_said_once(Section& sync, const std::string& policy_text) {
   const policy::PolicyText words(policy_text);
   for (const auto& [option, key] : kCgpKeys) {
-    const bool in_text = std::any_of(words.parts.begin(), words.parts.end(),
-                                     [&](const std::string& part) { return is_option(part, option); });
+    const bool in_text = std::any_of(words.parts.begin(), words.parts.end(), is_option(option));
     if (in_text && sync.has(key))
       sync.complain(key,
                     fmt::format("policy '{}' says {} too; say it in one of them only", policy_text, option));
@@ -71,8 +71,7 @@ bool take_out_what_keys_say(toml::table& job) {
   if (words.parts[0] != policy::CgpSpec::kName) return false;
   std::vector<std::string> left = words.parts;
   for (const auto& [option, key] : kCgpKeys) {
-    if (sync->contains(key))
-      std::erase_if(left, [&](const std::string& part) { return is_option(part, option); });
+    if (sync->contains(key)) std::erase_if(left, is_option(option));
   }
   if (left.size() == words.parts.size()) return false;
   sync->insert_or_assign("policy", absl::StrJoin(left, ":"));
