@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -17,7 +15,6 @@
 #include "paceline/base/program_version.h"
 #include "paceline/base/rng.h"
 #include "paceline/base/status_macros.h"
-#include "paceline/base/text_hash.h"
 #include "paceline/formats/config/card_memory.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/launch/own_address.h"
@@ -26,6 +23,7 @@
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/records/pages/json_values.h"
 #include "paceline/records/store/strict_json.h"
+#include "paceline/tools/cli/build_id.h"
 #include "paceline/tools/cli/doctor_client.h"
 #include "paceline/tools/cli/doctor_messages.h"
 #include "paceline/tools/cli/examine_hosts.h"
@@ -64,13 +62,6 @@ int report(const std::vector<Finding>& findings, bool json) {
   const bool failed = std::any_of(findings.begin(), findings.end(),
                                   [](const Finding& one) { return one.health == Health::kFail; });
   return failed ? 2 : 0;
-}
-
-// A hash of this program's file.
-std::string build() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return fmt::format("{:016x}", text_hash(bytes));
 }
 
 // Whether there is a GPU of NVIDIA or of AMD, with its driver.
@@ -211,7 +202,7 @@ ExaminedHost examined_host(const Place& place, std::int64_t wait_s, const std::v
   host.hello.set_address(place.address);
   host.hello.set_fabric(std::string(links::name_of(place.fabric)));
   host.hello.set_version(kProgramVersion);
-  host.hello.set_build(build());
+  host.hello.set_build(program_hash());
   host.hello.set_job_toml(place.job_toml);
   host.hello.set_data(data);
   for (const Finding& one : findings) add_to_wire(one, host.hello);

@@ -59,11 +59,13 @@ absl::Status check_reach(const config::JobConfig& job, const launch::Placement& 
   }
   const std::string first = host_port(placement.first_host, "0");
   if (config::is_loopback(first)) return absl::OkStatus();
-  // Debian gives a host's own name such an address.
   const std::string named = host_of(job.reach.listen);
-  const bool leads_to_loopback = placement.rank == 0 && !is_everywhere(named) &&
-                                 absl::IsInvalidArgument(launch::own_address_towards(named).status());
-  if (!config::is_loopback(job.reach.listen) && !leads_to_loopback) return absl::OkStatus();
+  // Debian gives a host's own name such an address.
+  const auto leads_to_loopback = [&] {
+    return placement.rank == 0 && !is_everywhere(named) &&
+           absl::IsInvalidArgument(launch::own_address_towards(named).status());
+  };
+  if (!config::is_loopback(job.reach.listen) && !leads_to_loopback()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("network.listen: '{}' cannot be reached from other hosts; write listen = \"0.0.0.0:{}\"",
                   job.reach.listen, launch::port_of_coordinator(placement, job)));

@@ -6,7 +6,6 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
-#include "paceline/records/store/crc32.h"
 #include "paceline/records/store/files.h"
 
 namespace paceline::cli {
@@ -37,17 +36,12 @@ absl::StatusOr<std::string> SweepInputs::data_of(const config::JobConfig& job) {
 absl::StatusOr<std::string> SweepInputs::weights_of(const std::string& file) {
   std::string& said = weights_[file];
   if (!said.empty()) return said;
-  std::int64_t size = 0;
-  PACELINE_ASSIGN_OR_RETURN(const FileDescriptor opened, store::open_to_read(file, size));
-  std::vector<char> bytes(kReadBytes);
-  std::uint32_t digest = 0;
-  for (std::int64_t at = 0; at < size;) {
-    PACELINE_ASSIGN_OR_RETURN(const std::size_t count,
-                              store::read_at(opened, file, at, bytes.data(), bytes.size()));
-    if (count == 0) break;
-    digest = store::crc32_after(bytes.data(), count, digest);
-    at += static_cast<std::int64_t>(count);
-  }
+  std::size_t size = 0;
+  PACELINE_ASSIGN_OR_RETURN(const std::uint32_t digest,
+                            store::read_pieces(file, kReadBytes, [&](const std::string& piece) {
+                              size += piece.size();
+                              return true;
+                            }));
   return said = fmt::format("{} bytes, {:08x}", size, digest);
 }
 
