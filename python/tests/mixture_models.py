@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from stage_models import SAMPLES, Case, _cross_entropy, _labelled, _language
+from stage_models import SAMPLES, SMALL, Case, _cross_entropy, _labelled, _language
 from torch import nn
 from torch.nn import functional as F
 
@@ -15,12 +15,8 @@ def mixtral(router_logits: bool = False) -> Case:
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
+        **SMALL,
         num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
         num_local_experts=4,
         output_router_logits=router_logits,
     )

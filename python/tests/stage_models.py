@@ -285,18 +285,20 @@ def gpt2() -> Case:
     return _language(GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=32, n_embd=16, n_layer=4, n_head=2)))
 
 
-def llama(masked: bool = True) -> Case:
+# The sizes of models that are built as Llama is.
+SMALL: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+}
+
+
+def llama(masked: bool = True, layers: int = 4, tied: bool = False) -> Case:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        attention_dropout=0.1,
-    )
+    config = LlamaConfig(**SMALL, num_hidden_layers=layers, attention_dropout=0.1, tie_word_embeddings=tied)
     return _language(LlamaForCausalLM(config), masked=masked)
 
 
@@ -304,12 +306,8 @@ def qwen() -> Case:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
+        **SMALL,
         num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
         tie_word_embeddings=True,
     )
     return _language(Qwen2ForCausalLM(config))
@@ -319,12 +317,8 @@ def mistral() -> Case:
     from transformers import MistralConfig, MistralForCausalLM
 
     config = MistralConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
+        **SMALL,
         num_hidden_layers=4,
-        num_attention_heads=2,
-        num_key_value_heads=1,
         sliding_window=4,
     )
     return _language(MistralForCausalLM(config))

@@ -6,7 +6,7 @@ from typing import Callable
 
 import pytest
 import torch
-from stage_models import SAMPLES, Case, _language, t5, vit
+from stage_models import SAMPLES, Case, _language, llama, t5, vit
 from test_stages import check_every_cut
 
 pytest.importorskip("transformers")
@@ -14,19 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "compile"), reason="stages ne
 
 
 def tied_llama() -> Case:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        attention_dropout=0.1,
-        tie_word_embeddings=True,
-    )
-    return _language(LlamaForCausalLM(config), masked=True)
+    return llama(layers=3, tied=True)
 
 
 def gpt2_with_a_mask() -> Case:
