@@ -139,9 +139,8 @@ class Driver:
 
     def _word(self, what: str, function: str, device: torch.device, address: int, number: int) -> None:
         stream = c_void_p(torch.cuda.current_stream(device).cuda_stream)
-        with self.on(
-            _known_card_of(device)
-        ):  # PyTorch's default stream is 0 on each card, and the current context says whose it is
+        # PyTorch's default stream is 0 on each card, and the current context says whose it is.
+        with self.on(_known_card_of(device)):
             self.call(what, function, stream, c_uint64(address), c_uint(number), c_uint(0))
 
     @contextlib.contextmanager

@@ -106,8 +106,7 @@ std::optional<Refusal> ServerFleet::same_family(const std::string& exchange) con
     if (!other.peer || is_ipv6(other.exchange) == is_ipv6(exchange)) continue;
     return Refusal{
         fmt::format("this host's links are at {} and those of another one at {}, and IPv4 does not reach "
-                    "IPv6; say --address "
-                    "ADDRESS with one of the same kind on both hosts",
+                    "IPv6; say --address ADDRESS with one of the same kind on both hosts",
                     exchange, other.exchange)};
   }
   return std::nullopt;

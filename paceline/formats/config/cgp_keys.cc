@@ -24,8 +24,7 @@ constexpr std::array kCgpKeys{CgpKey{"k_min", "k_min"},       CgpKey{"k_max", "k
                               CgpKey{"patience", "patience"}, CgpKey{"d", "delay"},
                               CgpKey{"grouping", "grouping"}};
 
-// "patience=0.2" is the option "patience".
-// Whether a part of a policy's text gives that option.
+// Whether a part of a policy's text gives that option: "patience=0.2" gives "patience".
 auto is_option(const char* option) {
   return [begin = std::string(option) + "="](const std::string& part) { return part.starts_with(begin); };
 }

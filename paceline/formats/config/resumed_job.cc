@@ -43,8 +43,7 @@ absl::Status check_epoch(const JobConfig& before, const JobConfig& now, const Re
   if (samples_an_epoch(before, run.whole_set) == *run.epoch_before) {
     return absl::InvalidArgumentError(
         fmt::format("drop_last: an epoch of this run has {} samples, and with other batches or another "
-                    "drop_last it would "
-                    "have {}; leave them as they were when the run began",
+                    "drop_last it would have {}; leave them as they were when the run began",
                     *run.epoch_before, samples));
   }
   return absl::InvalidArgumentError(fmt::format(

@@ -22,8 +22,7 @@ absl::Status check_size(const wire::WorkerAttached& attached, std::int64_t hosts
   if (bytes <= rpc::kLongestFrame) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("the model has {} tensors and {} frozen ones, and their names take {:.1f} MB of a message "
-                  "that may have {} MB; "
-                  "give fewer of them, or shorter names",
+                  "that may have {} MB; give fewer of them, or shorter names",
                   attached.layout().tensors_size(), attached.frozen_size(),
                   static_cast<double>(bytes) / (1 << 20), rpc::kLongestFrame >> 20));
 }

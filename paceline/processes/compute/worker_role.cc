@@ -221,7 +221,7 @@ absl::Status Worker::iterate(const wire::WorkerRelease& release) {
   // While the shards may still be updating.
   PACELINE_ASSIGN_OR_RETURN(const Computation::Compute compute, computation_->prepare(release));
   const auto prepared = steady_clock::now();
-  // When weights came that were there before its samples were, nobody knows.
+  // The worker does not know when weights came that were there before its samples.
   const bool waits = !boards_->published(Version(release.version()));
   const auto weights = pull(Version(release.version()), reach);
   if (!weights) return absl::OkStatus();  // the job or the replica ended meanwhile; the word of it is next

@@ -338,7 +338,7 @@ bool has_other_devices(const std::vector<std::string>& sets) {
   return (says("device=") || says("parallel=")) && !says("pipeline=");
 }
 
-// The run's plan is none for these devices; if the job wants one, it is made anew.
+// The run's last plan does not suit these devices. If the job wants a plan, another one is made.
 void drop_plan(std::vector<std::string>& sets) {
   std::erase_if(sets, [](const std::string& set) { return set.starts_with("pipeline="); });
   sets.emplace_back("pipeline=[]");
