@@ -459,6 +459,22 @@ std::string newest_in(const fs::path& folder) {
   return newest;
 }
 
+// The other host has all weights of a later version.
+TEST_F(Node, ACheckpointThatWasChosenCountsMoreThanLaterWeightsOfServers) {
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 300\n", 2, 4);
+  kill_host(0);
+  const std::string version = std::to_string(std::stoll(newest_in(run_folder() / "checkpoints").substr(1)));
+  Program first({"node", "--resume", run_folder().string(), "--from", version, "--rank", "0", "--hosts", "2",
+                 "--coordinator", fmt::format("127.0.0.1:{}", port_)});
+  const Ended ended = first.wait();
+  EXPECT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(ended.errors.find("the servers still had version"), std::string::npos) << ended.errors;
+  EXPECT_EQ(ended.output.find(" 0 commits lost"), std::string::npos) << ended.output;
+  end_of(1);
+  expect_whole(4);
+}
+
 // Neither of two hosts knows which one is cut off, so both go on. Then the first one's run is taken up with
 // both: what the other one made meanwhile does no harm, and is not lost.
 TEST_F(Node, OneOfTwoHalvesIsTakenUp) {

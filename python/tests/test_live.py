@@ -175,7 +175,7 @@ def test_a_module_of_a_package(tmp_path: Path, by_hand: bool) -> None:
         command = [sys.executable, *words, "0.5", "0", "2"]
         ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=600)
     else:
-        command = ["run", "--devices", "2", "--python", sys.executable, *words, "--", "0.5", "0", "2"]
+        command = ["run", "--devices", "2", "--python", sys.executable, *words, "0.5", "0", "2"]
         ended = paceline(tmp_path, *command)
     assert ended.returncode == 0, ended.stderr
     assert "320 of 320 samples" in ended.stdout

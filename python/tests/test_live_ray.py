@@ -136,10 +136,7 @@ def trained_through_a_loss(
     said["settings"] = {"cluster.host_patience_s": patience_s}
     with ThreadPoolExecutor(1) as pool:  # Ray adds nodes in the main thread only
         trained = pool.submit(run, program, [str(epochs), str(go), "blind"], **said)
-        for has_come, do in steps:
-            while not has_come() and not trained.done():
-                time.sleep(0.1)
-            do()
+        while_it_trains(trained, *steps)
         result = trained.result()
     expect_whole(tmp_path, result, epochs)
     assert attempts(runs) > 1
@@ -163,12 +160,118 @@ def wait_until(true: Callable[[], bool], wait_s: float = 300) -> None:
         time.sleep(0.1)
 
 
-def any_process_of(runs: Path) -> bool:
-    """Whether a process has one of these runs in its command."""
+def processes_of(runs: Path, *words: str) -> list[psutil.Process]:
+    """The processes with these words, and one of these runs, in their commands."""
+    found = []
     for process in psutil.process_iter(["cmdline"]):
-        if any(str(runs) in word for word in process.info["cmdline"] or []):
-            return True
-    return False
+        said = process.info["cmdline"] or []
+        if any(str(runs) in word for word in said) and set(words) <= set(said):
+            found.append(process)
+    return found
+
+
+def any_process_of(runs: Path) -> bool:
+    return bool(processes_of(runs))
+
+
+def run_folders(runs: Path) -> list[Path]:
+    return [journal.parent for journal in runs.glob("**/journal.sqlite")]
+
+
+def while_it_trains(trained: Any, *steps: tuple[Callable[[], bool], Callable[[], Any]]) -> None:
+    """Does each step when its condition has come true, while the run goes on."""
+    for has_come, do in steps:
+        while not has_come() and not trained.done():
+            time.sleep(0.1)
+        do()
+
+
+def kill_command(runs: Path, rank: int) -> None:
+    [node] = processes_of(runs, "node", "--rank", str(rank))
+    node.kill()
+
+
+def test_a_resumed_run_is_resumed_again_when_its_first_host_is_killed(
+    nodes: Nodes, tmp_path: Path, program: str
+) -> None:
+    runs, go, epochs = tmp_path / "runs", tmp_path / "go", 4
+    said: dict[str, Any] = {"hosts": 2, "resources_per_host": nodes.begin(2), "storage_path": runs, "resume": "auto"}
+    said["settings"] = {"checkpoint.every_epochs": 0.5, "cluster.host_patience_s": 300}
+
+    def stop(metrics: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(program, [str(epochs), str(go)], report=stop, **said)
+    assert attempts(runs) == 1 and has_checkpoint(runs)
+    before = commits(runs)
+    told: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(1) as pool:
+        trained = pool.submit(run, program, [str(epochs), str(go)], report=told.append, **said)
+        while_it_trains(
+            trained,
+            (lambda: commits(runs) > before + 2, lambda: kill_command(runs, 0)),
+            (lambda: attempts(runs) > 2, go.touch),
+        )
+        result = trained.result()
+    assert [Path(result.path)] == run_folders(runs) and attempts(runs) == 3
+    assert result.metrics["samples"] == epochs * SAMPLES
+    # Evaluations from before are in the history, and are not reported once more.
+    samples = [one["samples"] for one in result.history]
+    assert samples[0] == SAMPLES and samples[-1] == epochs * SAMPLES and told == result.history[1:]
+
+
+def test_two_runs_of_one_name_keep_to_their_own_folders(nodes: Nodes, tmp_path: Path, program: str) -> None:
+    runs, go = tmp_path / "runs", tmp_path / "go"
+    resources = nodes.begin(2)
+    with ThreadPoolExecutor(2) as pool:
+        made = [
+            pool.submit(run, program, [str(epochs), str(go)], resources_per_host=resources, storage_path=runs)
+            for epochs in (1, 3)
+        ]
+        while len(run_folders(runs)) < 2 and not any(one.done() for one in made):
+            time.sleep(0.1)
+        go.touch()
+        short, long = (one.result() for one in made)
+    assert {Path(short.path), Path(long.path)} == set(run_folders(runs))
+    assert [len(one.history) for one in (short, long)] == [1, 3]
+
+
+def test_a_node_with_the_only_run_folder_is_lost(
+    nodes: Nodes, tmp_path: Path, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run does not begin anew on another node, as if nothing had been trained."""
+    monkeypatch.setattr("paceline.integrations.ray.runs_dir", lambda path: str(tmp_path / "runs"))
+    runs, go, resources = tmp_path / "runs", tmp_path / "go", nodes.begin(1)
+
+    def lose() -> None:
+        nodes.kill_host(0)
+        for folder in run_folders(runs):
+            folder.rename(tmp_path / "lost")
+        nodes.add()
+
+    with ThreadPoolExecutor(1) as pool:
+        trained = pool.submit(run, program, ["2", str(go), "blind"], resources_per_host=resources)
+        while_it_trains(trained, (lambda: commits(runs) >= 10, lose))
+        with pytest.raises(
+            PacelineError, match="the run folder train-.* is on the node that is lost; write storage_p"
+        ):
+            trained.result()
+
+
+def test_the_first_host_is_lost_before_anything_is_trained(nodes: Nodes, tmp_path: Path, program: str) -> None:
+    slow = Path(program).with_name("slow.py")
+    slow.write_text(Path(program).read_text().replace("job = ", "time.sleep(8)\njob = "))
+    runs = tmp_path / "runs"
+    with ThreadPoolExecutor(1) as pool:
+        trained = pool.submit(
+            run, slow, ["1", str(tmp_path), "blind"], hosts=2, resources_per_host=nodes.begin(2), storage_path=runs
+        )
+        while_it_trains(
+            trained, (lambda: bool(run_folders(runs)), lambda: nodes.kill_host(0)), (lambda: True, nodes.add)
+        )
+        result = trained.result()
+    expect_whole_run(tmp_path, Path(result.path), 1)
 
 
 def test_a_submitted_job_is_stopped_and_goes_on(nodes: Nodes, tmp_path: Path, program: str) -> None:

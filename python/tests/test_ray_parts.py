@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import torch
 
+from paceline import PacelineError
 from paceline.integrations.ray_host import Host, Look
-from paceline.integrations.ray_plan import Plan, runs_dir, toml
+from paceline.integrations.ray_plan import Plan, check_settings, runs_dir, toml
 from paceline.integrations.ray_result import History
 
 
@@ -24,7 +25,6 @@ def plan(**changed: Any) -> Plan:
         "program": "train.py",
         "args": ["--rate", "0.1"],
         "folder": "/job",
-        "python": "/usr/bin/python3",
         "hosts": 2,
         "devices_per_host": 4,
         "runs_dir": "/shared",
@@ -114,16 +114,20 @@ STAND_IN = """#!{python}
 import os, sys
 text = sys.stdin.read()
 print("the job is " + text, "in", os.getcwd(), file=sys.stderr)
+print("run: {run}", file=sys.stderr)
+print(sys.argv[-1], file=sys.stderr)
 print("host 1 was given up, and the run goes on without it", file=sys.stderr)
 sys.exit(2)
 """
+
+RUN = "train-20261128T085013.193Z-bsp"
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """A host whose executable says what it was given."""
     executable = tmp_path / "stand-in"
-    executable.write_text(STAND_IN.format(python=sys.executable))
+    executable.write_text(STAND_IN.format(python=sys.executable, run=tmp_path / "runs" / RUN))
     executable.chmod(0o700)
     monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: str(executable))
     (tmp_path / "train.py").touch()
@@ -161,28 +165,35 @@ def test_a_node_without_the_executable(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_metrics_are_read_once_and_in_whole_lines(host: Host, tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "train-20261128T085013.193Z-bsp"
+    run = tmp_path / "runs" / RUN
     run.mkdir(parents=True)
     (run / "leader").write_text("1 10.0.0.2:7500\n")
+    assert host.look(RUN).run == str(run) and host.look(RUN).metrics == []
     line = json.dumps(snapshot(8))
     (run / "metrics.jsonl").write_text(line + "\n" + line[:9])
-    look = host.look()
+    look = host.look(RUN)
     assert look.run == str(run) and look.leader == "10.0.0.2:7500" and look.metrics == [snapshot(8)]
     with (run / "metrics.jsonl").open("a") as file:
         file.write(line[9:] + "\n")
-    assert host.look().metrics == [snapshot(8)] and host.look().metrics == []
+    assert host.look(RUN).metrics == [snapshot(8)] and host.look(RUN).metrics == []
 
 
 def test_a_run_that_was_cut_short_is_found(host: Host, tmp_path: Path) -> None:
     assert host.unfinished_run() is None
-    run = tmp_path / "runs" / "train-20261128T085013.193Z-bsp"
+    run = tmp_path / "runs" / RUN
     (run / "checkpoints" / "v000000000008").mkdir(parents=True)
     (run / "job.toml").touch()
     metrics = run / "metrics.jsonl"
     metrics.write_text(json.dumps({**snapshot(8), "total_samples": 16}) + "\n{")
     assert host.unfinished_run() == str(run)
+    # All samples are committed, and the last weights are not evaluated.
     metrics.write_text(json.dumps({**snapshot(16), "total_samples": 16}) + "\n")
+    assert host.unfinished_run() == str(run)
+    metrics.write_text(json.dumps({**snapshot(16, finished=True), "total_samples": 16}) + "\n")
     assert host.unfinished_run() is None
+    # The run was stopped before its end.
+    metrics.write_text(json.dumps({**snapshot(8, finished=True), "total_samples": 16}) + "\n")
+    assert host.unfinished_run() == str(run)
     # 0: nobody knows yet how many samples there are.
     metrics.write_text(json.dumps({**snapshot(8), "total_samples": 0}) + "\n")
     assert host.unfinished_run() == str(run)
@@ -227,17 +238,53 @@ def run_folder(host: Path, name: str, *lines: dict[str, Any], checkpoint: bool =
     return run
 
 
-def test_the_metrics_of_runs_before_are_not_this_run_s(host: Host, tmp_path: Path) -> None:
-    before = run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(500))
-    assert host.runs() == [str(before)]
-    assert host.start(["node"], "", str(tmp_path / "secrets"), {}, host.runs()).metrics == []
-    now = run_folder(tmp_path, "train-20260101T000001.000Z-bsp", evaluation(8))
-    look = host.look([str(before)])
-    assert look.run == str(now) and [line["version"] for line in look.metrics] == [8]
+def test_the_metrics_of_other_runs_are_not_this_run_s(host: Host, tmp_path: Path) -> None:
+    run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(500))
+    run_folder(tmp_path, "train-20290101T000000.000Z-bsp", evaluation(600))
+    mine = run_folder(tmp_path, RUN, evaluation(8))
+    first = host.start(["node"], "", str(tmp_path / "secrets"), {})
+    assert first.run is None and first.metrics == []
+    look = ended(host)
+    assert look.run == str(mine)
+    assert host.look("train-20260101T000000.000Z-bsp").run == str(mine)
+
+
+def test_the_metrics_from_before_a_start_come_with_it(host: Host, tmp_path: Path) -> None:
+    mine = run_folder(tmp_path, RUN, evaluation(8))
+    first = host.start(["node"], "", str(tmp_path / "secrets"), {}, RUN)
+    assert first.started and first.status is None and [line["version"] for line in first.metrics] == [8]
+    with (mine / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(evaluation(16)) + "\n")
+    assert [line["version"] for line in host.look(RUN).metrics] == [16]
+
+
+def test_a_host_uses_its_own_python(host: Host, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    host.start(["node"], "", str(tmp_path / "secrets"), {})
+    ended(host)
+    assert f'program.python="{sys.executable}"\n' in capfd.readouterr().err
+    host.start(["node", "--set", 'program.python="/mine"'], "", str(tmp_path / "secrets"), {})
+    ended(host)
+    assert 'program.python="/mine"\n' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "settings, said", [({"name": "x"}, "write name="), ({"runs_dir": "/x"}, "write storage_path=")]
+)
+def test_a_setting_that_is_an_argument_is_refused(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(PacelineError, match=said):
+        check_settings({"sync.policy": "cgp"} | settings)
+
+
+def test_a_resumed_run_has_its_earlier_evaluations() -> None:
+    history = History()
+    history.recall([snapshot(8), evaluation(8)])
+    assert not history.trained and [one["version"] for one in history.evaluations] == [8]
+    assert [one["version"] for one in history.add([evaluation(8), snapshot(16), evaluation(16)])] == [16]
+    assert history.trained
 
 
 def test_a_job_whose_name_begins_with_another_one_s_is_another_one(host: Host, tmp_path: Path) -> None:
     run_folder(tmp_path, "train-2f3a1_00000-20270101T000000.000Z-bsp", evaluation(500), checkpoint=True)
-    assert host.runs() == [] and host.unfinished_run() is None and host.look().run is None
+    assert host.unfinished_run() is None
     mine = run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(8), checkpoint=True)
-    assert host.runs() == [host.unfinished_run()] == [host.look().run] == [str(mine)]
+    assert host.unfinished_run() == str(mine)

@@ -75,9 +75,10 @@ struct Job {
   int address_fd;
   HostRank host;
   std::string reached_at;
-  std::string whole_toml;    // the job as it is recorded
-  bool one_folder;           // all hosts see the run folder
-  bool hosts_start = false;  // see CoordinatorRoleOptions; true in the first attempt only
+  std::string whole_toml;        // the job as it is recorded
+  bool one_folder;               // all hosts see the run folder
+  bool hosts_start = false;      // see CoordinatorRoleOptions; true in the first attempt only
+  bool only_checkpoint = false;  // likewise
   bool told = false;
   // the stop that interrupted the last attempt, if one did
   std::optional<coordinator::StopWanted> interrupted{};
@@ -134,6 +135,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                             runs::RunRecorder::open(job.config, job.paths, report::World::kLive, from,
                                                     runs::RunRecorder::system_clock, keeper.has_value()));
   PACELINE_ASSIGN_OR_RETURN(auto before, cut_short(job, *recorder, from));
+  if (std::exchange(job.only_checkpoint, false)) before.reset();
   runs::RunCheckpoints checkpoints(job.paths.root, job.config, warn);
   runs::JournalFirst journal_first(
       [&](const control::ControllerState& state) { return recorder->note_saved(state); }, checkpoints);
@@ -294,7 +296,8 @@ absl::StatusOr<Job> read(const CoordinatorRoleOptions& options, const store::Run
              options.reached_at,
              toml,
              job.hosts == 1 || job.shared_folder || options.shared_folder,
-             options.hosts_start};
+             options.hosts_start,
+             options.only_checkpoint};
 }
 
 // Makes a plan if `toml` has none.

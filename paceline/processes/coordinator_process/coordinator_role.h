@@ -26,6 +26,7 @@ struct CoordinatorRoleOptions {
   std::string reached_at{};  // this host's address for the others; empty: the run folder sends nobody here
   std::optional<int> without{};  // a host that is lost and not waited for any more
   bool hosts_start = false;      // all hosts may be starting, one after the other
+  bool only_checkpoint = false;  // later weights that servers still have do not count
   bool shared_folder = false;    // all hosts see the run folder, even if the job says no
 };
 

@@ -89,6 +89,7 @@ absl::Status RunKeeping::flush() {
   look();
   std::unique_lock lock(mutex_);
   say_who_keeps(wait_until_kept(lock));
+  say_whether_it_fetches();
   return absl::OkStatus();
 }
 
@@ -122,6 +123,20 @@ void RunKeeping::say_who_keeps(bool kept) {
       "host {} does not keep a copy of the run{}: if this host is lost now, everything that the run "
       "does from here on is lost too",
       *options_.keeper, trouble_.empty() ? "" : " (" + trouble_ + ")"));
+}
+
+// A single checkpoint that cannot be fetched may have been replaced by the next one.
+void RunKeeping::say_whether_it_fetches() {
+  const bool fetches = said_not_fetched_ ? failed_fetches_ == 0 : failed_fetches_ < 2;
+  if (fetches != said_not_fetched_) return;
+  said_not_fetched_ = !fetches;
+  options_.news(
+      said_not_fetched_
+          ? fmt::format(
+                "host {} cannot fetch the checkpoints of the run ({}): if this host is lost now, what "
+                "was trained since the last one that it has is lost too",
+                *options_.keeper, not_fetched_)
+          : fmt::format("host {} has the newest checkpoint of the run again", *options_.keeper));
 }
 
 void RunKeeping::counted(const std::string& dir, const std::vector<std::string>& files) {
@@ -217,11 +232,14 @@ void RunKeeping::hear(Call& call, Keeper& keeper) {
   for (wire::KeeperMessage answer; call.read(answer);) {
     const std::lock_guard lock(mutex_);
     if (answer.has_fetching() || answer.has_fetched()) {
-      if (answer.has_fetched()) keeper.fetched = answer.fetched();
-      if (!answer.fetched().error().empty())
-        spdlog::warn("host {} has no copy of {}: {}", *options_.keeper,
-                     store::printable(fs::path(answer.fetched().dir()).filename().string()),
-                     store::printable(answer.fetched().error()));
+      if (answer.has_fetched()) {
+        keeper.fetched = answer.fetched();
+        const std::string& error = answer.fetched().error();
+        failed_fetches_ = error.empty() ? 0 : failed_fetches_ + 1;
+        not_fetched_ =
+            fmt::format("{}: {}", store::printable(fs::path(answer.fetched().dir()).filename().string()),
+                        store::printable(error));
+      }
       ++keeper.steps;
       continue;
     }

@@ -99,6 +99,7 @@ class RunKeeping {
   void send_changes(Call& call, Keeper& keeper);
   bool wait_until_kept(std::unique_lock<std::mutex>& lock);
   void say_who_keeps(bool kept);
+  void say_whether_it_fetches();
 
   const Options options_;
   std::atomic<int> passed_ = 0;  // the number of snapshots passed on
@@ -109,7 +110,10 @@ class RunKeeping {
   std::optional<Awaited> awaited_;                // the wait for a copy of that checkpoint
   bool waited_ = false;                           // whether this process has waited for the first keeper
   bool said_nobody_ = false;
-  std::string trouble_;  // the trouble of the keeper that came last
+  std::string trouble_;      // the trouble of the keeper that came last
+  int failed_fetches_ = 0;   // the number of checkpoints since the last one that a keeper has fetched
+  std::string not_fetched_;  // the newest of them, and the reason
+  bool said_not_fetched_ = false;
 };
 
 }  // namespace paceline::coordinator_process

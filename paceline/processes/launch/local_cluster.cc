@@ -427,6 +427,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
     if (reach_.coordinator.empty() && !start.without) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
+    if (processes_.only_checkpoint) words.emplace_back("--only-checkpoint");
   }
   if (processes_.resume && reach_.coordinator.empty()) words.emplace_back("--new-token");
   return words;

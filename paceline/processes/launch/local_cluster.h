@@ -36,7 +36,8 @@ struct HostProcesses {
   int rank = 0;
   std::string run{};  // the folder of the run, if it has begun and this host is not the first
   bool resume = false;
-  bool again = false;  // the resumed run was not stopped: hosts that stay away are given up
+  bool again = false;            // the resumed run was not stopped: hosts that stay away are given up
+  bool only_checkpoint = false;  // later weights that servers of other hosts still have do not count
   // How processes reach the coordinator. On the first host the address comes from the coordinator itself.
   peer::PeerOptions peers{};
   std::vector<std::int64_t> shards{};

@@ -282,6 +282,18 @@ TEST_F(RunKeeperTest, ACheckpointThatCannotBeKeptIsNotAwaited) {
   keeping_.counted(make_checkpoint("v000000000010"), {kWeights, "not-there.safetensors"});
   EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
   EXPECT_THAT(*store::names_in(kept().checkpoints()), IsEmpty()) << "nothing half-written is left";
+  ASSERT_TRUE(set("b").ok());
+  EXPECT_THAT(news_, IsEmpty()) << "another one may follow";
+  keeping_.counted(make_checkpoint("v000000000011"), {kWeights, "not-there.safetensors"});
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  for (const char* value : {"b", "c"}) ASSERT_TRUE(set(value).ok());
+  EXPECT_THAT(news_,
+              ElementsAre(HasSubstr("host 1 cannot fetch the checkpoints of the run (v000000000011: ")));
+  keeping_.counted(make_checkpoint("v000000000012"), {kWeights});
+  EXPECT_TRUE(soon([&] { return !keeping_.awaits_copy(); }));
+  for (const char* value : {"d", "e"}) ASSERT_TRUE(set(value).ok());
+  EXPECT_EQ(news_.back(), "host 1 has the newest checkpoint of the run again");
+  EXPECT_EQ(news_.size(), 2u);
 
   RunKeeping nobody({.run = run_,
                      .keeper = HostRank(1),

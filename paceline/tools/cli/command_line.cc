@@ -23,6 +23,7 @@
 #include "paceline/tools/cli/export_command.h"
 #include "paceline/tools/cli/generate_command.h"
 #include "paceline/tools/cli/models_command.h"
+#include "paceline/tools/cli/module_arguments.h"
 #include "paceline/tools/cli/node_command.h"
 #include "paceline/tools/cli/number_checks.h"
 #include "paceline/tools/cli/plan_command.h"
@@ -213,8 +214,14 @@ launch::Environment environment() {
   return all;
 }
 
-// `own`: the words after --. They belong to the program, even if they look like ours.
-void add_run(CLI::App& app, Command& command, const std::vector<std::string>& own) {
+// True if the parser took the module's first free word for the program: "-m MODULE --rate 0.1".
+bool module_comes_first(const CLI::App& app, const CLI::Option* module, const CLI::Option* program) {
+  const std::vector<CLI::Option*>& order = app.parse_order();
+  return std::find(order.begin(), order.end(), module) < std::find(order.begin(), order.end(), program) &&
+         !program->empty();
+}
+
+void add_run(CLI::App& app, Command& command, const Words& words) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "train a program of your own on this machine");
   CLI::Option* program =
@@ -231,12 +238,15 @@ void add_run(CLI::App& app, Command& command, const std::vector<std::string>& ow
   add_virtual(*run, options->in_virtual_time);
   run->footer("All other words go to your program. If paceline knows a word too, write it after --.");
   run->allow_extras();
-  run->callback([options, run, program, module, devices, policy, own, &command] {
+  run->callback([options, run, program, module, devices, policy, words, &command] {
     if (program->empty() && module->empty()) throw CLI::RequiredError("program");
     options->args = run->remaining();
-    if (!program->empty() && !module->empty())  // if both are there, -m is an option of the program
+    if (module_comes_first(*run, module, program)) {
+      options->args = module_arguments(words.before, options->args, std::exchange(options->program, ""));
+    } else if (!program->empty() && !module->empty()) {  // -m is an option of the program
       options->args.insert(options->args.begin(), {"-m", std::exchange(options->module, "")});
-    options->args.insert(options->args.end(), own.begin(), own.end());
+    }
+    options->args.insert(options->args.end(), words.own.begin(), words.own.end());
     const std::string said_devices = devices->empty() ? "" : devices->as<std::string>();
     const std::string said_policy = policy->empty() ? "" : options->policy;
     options->says_devices = !devices->empty();
@@ -373,7 +383,7 @@ void add_measured(CLI::App& app, ProfileOptions& options) {
       ->check(CLI::Range(1, 1024));
 }
 
-void add_profile(CLI::App& app, Command& command, const std::vector<std::string>& own) {
+void add_profile(CLI::App& app, Command& command, const Words& words) {
   auto options = std::make_shared<ProfileOptions>();
   RunOptions& program = options->program;
   CLI::App* profile =
@@ -392,16 +402,21 @@ void add_profile(CLI::App& app, Command& command, const std::vector<std::string>
                       "output with -, instead of the table");
   profile->footer("All other words go to your program. If paceline knows a word too, write it after --.");
   profile->allow_extras();
-  profile->callback([options, profile, script, module, own, &command] {
+  profile->callback([options, profile, script, module, words, &command] {
     if (script->empty() && module->empty()) throw CLI::RequiredError("program");
-    if (!script->empty() && !module->empty()) throw CLI::ExcludesError("program", "-m");
-    options->program.args = profile->remaining();
-    options->program.args.insert(options->program.args.end(), own.begin(), own.end());
+    RunOptions& program = options->program;
+    program.args = profile->remaining();
+    if (module_comes_first(*profile, module, script)) {
+      program.args = module_arguments(words.before, program.args, std::exchange(program.program, ""));
+    } else if (!script->empty() && !module->empty()) {
+      throw CLI::ExcludesError("program", "-m");
+    }
+    program.args.insert(program.args.end(), words.own.begin(), words.own.end());
     command = [options] { return exit_of(profile_command(*options)); };
   });
 }
 
-void add_plan(CLI::App& app, Command& command, const std::vector<std::string>& own) {
+void add_plan(CLI::App& app, Command& command, const Words& words) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan =
       app.add_subcommand("plan", "plan which device computes which layers, and for how many samples");
@@ -418,7 +433,7 @@ void add_plan(CLI::App& app, Command& command, const std::vector<std::string>& o
   plan->add_option("--write-profile", options->write_profile,
                    "write what each layer of the model takes to FILE");
   plan->footer("The words after -- go to the program.");
-  plan->callback([options, own, &command] {
+  plan->callback([options, own = words.own, &command] {
     options->measured.program.args = own;
     command = [options] { return exit_of(plan_command(*options)); };
   });
@@ -534,14 +549,14 @@ void add_models(CLI::App& app, Command& command) {
 
 }  // namespace
 
-void add_commands(CLI::App& app, Command& command, const std::vector<std::string>& own) {
-  add_run(app, command, own);
+void add_commands(CLI::App& app, Command& command, const Words& words) {
+  add_run(app, command, words);
   add_train(app, command);
   add_compare(app, command);
   add_sweep(app, command);
   add_simulate(app, command);
-  add_profile(app, command, own);
-  add_plan(app, command, own);
+  add_profile(app, command, words);
+  add_plan(app, command, words);
   add_report(app, command);
   add_export(app, command);
   add_ui(app, command);
@@ -573,8 +588,8 @@ int run_paceline(int argc, char** argv) {
   char** const end = argv + argc;
   char** const mark =
       std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
-  const std::vector<std::string> own(mark == end ? end : mark + 1, end);
-  add_commands(app, command, own);
+  const Words words{{argv, mark}, {mark == end ? end : mark + 1, end}};
+  add_commands(app, command, words);
   const std::string_view called = argc > 1 ? argv[1] : "";
   const bool runs = called == "run" || called == "profile" || called == "plan";
   return run_program(app, command, runs ? static_cast<int>(mark - argv) : argc, argv);

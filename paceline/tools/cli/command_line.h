@@ -8,8 +8,14 @@
 
 namespace paceline::cli {
 
-// All subcommands. The one that is called puts itself into `command`. `own`: the words after --.
-void add_commands(CLI::App& app, Command& command, const std::vector<std::string>& own);
+// The words of a command line.
+struct Words {
+  std::vector<std::string> before;  // the words before --
+  std::vector<std::string> own;     // the words behind it: the program's, even if they look like Paceline's
+};
+
+// All subcommands. The one that is called puts itself into `command`.
+void add_commands(CLI::App& app, Command& command, const Words& words);
 
 // The exit status.
 int run_paceline(int argc, char** argv);

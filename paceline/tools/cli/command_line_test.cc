@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "paceline/tools/cli/examples.h"
+#include "paceline/tools/cli/module_arguments.h"
 
 namespace paceline::cli {
 namespace {
@@ -57,6 +58,17 @@ TEST(CommandLine, EveryHelpShowsItsExamples) {
     for (const std::string& line : examples_of(one->get_name()))
       EXPECT_NE(one->help().find("  " + line), std::string::npos) << one->get_name();
   }
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(CommandLine, AModuleHasItsArgumentsInTheirOrder) {
+  EXPECT_EQ(module_arguments({"run", "-m", "train", "--rate", "0.1"}, {"--rate"}, "0.1"),
+            (Texts{"--rate", "0.1"}));
+  EXPECT_EQ(module_arguments({"run", "--devices", "2", "-m", "train", "-a", "net", "2", "-b"},
+                             {"-a", "2", "-b"}, "net"),
+            (Texts{"-a", "net", "2", "-b"}));
+  EXPECT_EQ(module_arguments({"run", "--devices", "2", "-m", "train", "2"}, {}, "2"), Texts{"2"});
 }
 
 // The lines of a document's shell blocks, without their comments; one that goes on in the next line is whole.

@@ -42,6 +42,8 @@ void add_coordinator(CLI::App& app, Command& command) {
   coordinator->add_option("--without", own->without, "number of a lost host that the run does not wait for");
   coordinator->add_flag("--hosts-start", own->hosts_start,
                         "wait ten minutes for the other hosts first: they may still be starting");
+  coordinator->add_flag("--only-checkpoint", own->only_checkpoint,
+                        "go on from the checkpoint, even if servers still have later weights");
   coordinator->add_flag("--shared-folder", own->shared_folder,
                         "all hosts see the run folder; without it, as the job says");
   coordinator->add_option("--address-fd", own->address_fd, "file descriptor to write the address to");

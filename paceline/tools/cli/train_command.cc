@@ -96,6 +96,7 @@ absl::Status train_live(const config::JobConfig& job, const TrainOptions& option
   launch::HostProcesses processes =
       options.processes ? options.processes(run, job, resume) : launch::all_processes(run, job, resume);
   processes.again = options.again;
+  processes.only_checkpoint = options.from >= 0;
   const std::string why = job.hosts > 1 && options.processes
                               ? fmt::format("host {} was interrupted", processes.rank)
                               : "interrupted";

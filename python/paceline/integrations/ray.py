@@ -23,9 +23,10 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from ..errors import PacelineError
+from .ray_answers import answers
 from .ray_host import Host
 from .ray_hosts import Hosts
-from .ray_plan import Plan, runs_dir
+from .ray_plan import Plan, check_settings, runs_dir
 from .ray_result import Result
 
 __all__ = ["Result", "run", "trial_resources"]
@@ -64,19 +65,19 @@ def run(
     """
     resources = dict(resources_per_host or {"CPU": 1})
     _check(hosts, resources)
+    check_settings(settings or {})
     if not ray.is_initialized():
         ray.init()
     trial = _trial_id()
     named = _name(name or Path(program).stem + (f"-{trial}" if trial else ""))
     with _actors(os.fspath(program), hosts, resources, named, storage_path, start_limit_s) as actors:
-        places = _places(actors)
-        ips = [str(ip) for ip in ray.get([actor.ip.remote() for actor in actors], timeout=_ANSWER_S)]
+        places = _places(actors, max(start_limit_s, _ANSWER_S))
+        ips = [str(ip) for ip in answers([actor.ip.remote() for actor in actors], _ANSWER_S)]
         plan = Plan(
             name=named,
             program=os.fspath(program),
             args=list(args),
             folder=places[0].folder,
-            python=sys.executable,
             hosts=hosts,
             devices_per_host=_devices(devices_per_host, job, resources),
             runs_dir=runs_dir(storage_path),
@@ -102,12 +103,11 @@ def _train(
     plan: Plan, actors: Sequence[Any], ips: Sequence[str], resume: str | None, report: Callable[..., None]
 ) -> Result:
     if resume == "auto":
-        resume = ray.get(actors[0].unfinished_run.remote(), timeout=_ANSWER_S)
-    certificates = ray.get(actors[0].make_certificates.remote(), timeout=_ANSWER_S) if plan.hosts > 1 else {}
-    old = [run for runs in ray.get([actor.runs.remote() for actor in actors], timeout=_ANSWER_S) for run in runs]
-    cluster = Hosts(plan, actors, ips, certificates, report, old)
+        [resume] = answers([actors[0].unfinished_run.remote()], _ANSWER_S)
+    certificates = answers([actors[0].make_certificates.remote()], _ANSWER_S)[0] if plan.hosts > 1 else {}
+    cluster = Hosts(plan, actors, ips, certificates, report, resume)
     try:
-        actor, path, ip = cluster.train(resume)
+        actor, path, ip = cluster.train()
     finally:
         cluster.stop()
     metrics = cluster.history.last()
@@ -177,7 +177,10 @@ def _wait_for(group: Any, hosts: int, resources: Mapping[str, float], limit_s: f
                 "resources_per_host=, or add nodes"
             )
         if not told:
-            print(f"paceline: waiting for {line}", file=sys.stderr, flush=True)
+            # A trial's own processors are taken, unless Tune knows that its hosts need some.
+            trial = "; this trial holds none for its hosts: tune.with_resources(trial, trial_resources(...))"
+            in_trial = trial if _trial_id() is not None and _group_of_trial(hosts) is None else ""
+            print(f"paceline: waiting for {line}{in_trial}", file=sys.stderr, flush=True)
             told = True
 
 
@@ -187,9 +190,10 @@ def _resources_of(node: Mapping[str, Any]) -> str:
     return f"{node['NodeManagerAddress']}: {shown}"
 
 
-def _places(actors: Sequence[Any]) -> list[Any]:
-    places = ray.get([actor.place.remote() for actor in actors], timeout=_ANSWER_S)
-    ips = ray.get([actor.ip.remote() for actor in actors], timeout=_ANSWER_S)
+def _places(actors: Sequence[Any], limit_s: float) -> list[Any]:
+    """limit_s: also for Ray to make the actors' environments, which may install packages."""
+    places = answers([actor.place.remote() for actor in actors], limit_s)
+    ips = answers([actor.ip.remote() for actor in actors], _ANSWER_S)
     for ip, place in zip(ips, places):
         if place.problem is not None:
             raise PacelineError(f"node {ip}: {place.problem}")

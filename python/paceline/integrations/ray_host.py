@@ -22,8 +22,11 @@ from typing import IO, Any, NamedTuple
 
 from ..launching import find_executable
 from ..parent_death import die_with
+from .ray_plan import toml
 
 _GIVEN_UP = " was given up, and the run goes on without it"
+_RUN = "run: "  # how the line begins with which a host that begins or resumes a run names its folder
+_PYTHON = "program.python"
 
 
 class Place(NamedTuple):
@@ -41,7 +44,7 @@ class Look(NamedTuple):
     status: int | None  # exit status; negative: the signal that ended it; None: it runs
     said: str  # its last line
     given_up: bool
-    run: str | None  # the newest run folder here that has metrics
+    run: str | None  # the folder of the run, if it is here
     leader: str | None  # HOST:PORT of the run's coordinator
     metrics: list[dict[str, Any]]  # new ones
 
@@ -55,6 +58,7 @@ class Host:
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: collections.deque[str] = collections.deque(maxlen=20)
         self._reader: threading.Thread | None = None
+        self._run: Path | None = None  # the folder that the command named
         self._read: dict[Path, int] = {}  # bytes of each file of metrics
 
     def place(self) -> Place:
@@ -82,20 +86,24 @@ class Host:
             subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
             return {file.name: file.read_bytes() for file in (Path(folder) / self._name).iterdir()}
 
-    def runs(self) -> list[str]:
-        """The run folders of this job here."""
-        return [str(run) for run in _newest_first(self._runs_dir, self._name)]
-
     def start(
-        self, words: Sequence[str], job: str, secrets: str, certificates: Mapping[str, bytes], old: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        job: str,
+        secrets: str,
+        certificates: Mapping[str, bytes],
+        run: str | None = None,
     ) -> Look:
         """Starts `paceline WORDS`, with `job` as its standard input and the certificates in the folder `secrets`.
 
-        old: as in look().
+        run: as in look(). Returns the metrics from before the start.
         """
+        before = self.look(run)
         _write_secrets(Path(secrets), certificates)
         self._runs_dir.mkdir(parents=True, exist_ok=True)
         self._lines.clear()
+        if not any(word.startswith(_PYTHON + "=") for word in words):
+            words = [*words, "--set", f"{_PYTHON}={toml(sys.executable)}"]
         self._process = subprocess.Popen(
             [_executable(), *words],
             cwd=self._folder,
@@ -109,16 +117,16 @@ class Host:
             self._process.stdin.write(job.encode())
         self._reader = threading.Thread(target=self._pass_on, args=(self._process.stderr,), daemon=True)
         self._reader.start()
-        return self.look(old)
+        return before._replace(started=True, status=None, said="", given_up=False)
 
-    def look(self, old: Sequence[str] = ()) -> Look:
-        """old: the run folders of other runs of this job, whose metrics are not this run's."""
+    def look(self, name: str | None = None) -> Look:
+        """name: the run folder's, if it is known; all hosts use the same one."""
         process = self._process
         status = None if process is None else process.poll()
         if status is not None and self._reader is not None:
             self._reader.join(10)
         said = list(self._lines)
-        run, metrics = self._newest_run(set(old))
+        run = self._run_named(name)
         return Look(
             started=process is not None,
             status=status,
@@ -126,7 +134,7 @@ class Host:
             given_up=any(_GIVEN_UP in line for line in said),
             run=None if run is None else str(run),
             leader=None if run is None else _leader_of(run),
-            metrics=metrics,
+            metrics=[] if run is None else self._new_metrics(run),
         )
 
     def stop(self) -> None:
@@ -138,12 +146,13 @@ class Host:
         shutil.rmtree(secrets, ignore_errors=True)
 
     def unfinished_run(self) -> str | None:
-        """The newest run of this job here that has a checkpoint and samples left."""
+        """The newest run of this job here that has a checkpoint, and was cut short or stopped before its end."""
         for run in _newest_first(self._runs_dir, self._name):
             if (run / "job.toml").exists() and any((run / "checkpoints").glob("v" + 12 * "[0-9]")):
                 last = _snapshots(run)[-1:]
-                total = last[0]["total_samples"] if last else 0  # 0: not known yet
-                return None if total and last[0]["samples"] >= total else str(run)
+                # total_samples is 0 until it is known. Samples may be committed, and their weights not evaluated.
+                over = last and last[0]["finished"] and 0 < last[0]["total_samples"] <= last[0]["samples"]
+                return None if over else str(run)
         return None
 
     def export(self, run: str) -> str:
@@ -159,23 +168,31 @@ class Host:
     def weights(self, run: str) -> bytes:
         return (Path(run) / "model" / "model.safetensors").read_bytes()
 
-    def _newest_run(self, old: set[str]) -> tuple[Path | None, list[dict[str, Any]]]:
-        for run in _newest_first(self._runs_dir, self._name):
-            file = run / "metrics.jsonl"
-            if str(run) in old or not file.exists():
-                continue
+    def _run_named(self, name: str | None) -> Path | None:
+        """The run's folder here. Without a name it is not known before the command says it."""
+        for run in (self._run, None if name is None else self._runs_dir / name):
+            if run is not None and run.is_dir():
+                return run
+        return None
+
+    def _new_metrics(self, run: Path) -> list[dict[str, Any]]:
+        file = run / "metrics.jsonl"
+        try:
             with file.open("rb") as opened:
                 opened.seek(self._read.get(file, 0))
                 whole = opened.read().rpartition(b"\n")[0]
-            if whole:
-                self._read[file] = self._read.get(file, 0) + len(whole) + 1
-            return run, [json.loads(line) for line in whole.splitlines()]
-        return None, []
+        except FileNotFoundError:
+            return []
+        if whole:
+            self._read[file] = self._read.get(file, 0) + len(whole) + 1
+        return [json.loads(line) for line in whole.splitlines()]
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         for line in stream:
             text = line.decode(errors="replace").rstrip("\n")
             self._lines.append(text)
+            if text.startswith(_RUN):
+                self._run = Path(text.removeprefix(_RUN))
             print(text, file=sys.stderr, flush=True)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from ..errors import PacelineError
+from .ray_answers import line_of
 from .ray_host import Look
 from .ray_plan import Plan
 from .ray_result import History
@@ -21,7 +22,7 @@ _PAUSE_S = 0.5  # between two looks at the hosts
 _SILENT_S = 60.0  # a host that does not answer for so long is taken for lost
 _MOST_STARTS = 6  # The limit for one host whose command was killed.
 _CLEAN_S = 10.0  # for the certificates to be removed
-_STOP_S = 60.0  # for a run that is stopped to write its checkpoint
+_STOP_S = 300.0  # for a run that is stopped to write its checkpoint
 
 
 @dataclass
@@ -54,23 +55,21 @@ class Hosts:
         ips: Sequence[str],
         certificates: Mapping[str, bytes],
         new_metrics: Callable[[dict[str, Any]], None],
-        old: Sequence[str],
+        resume: str | None = None,
     ) -> None:
-        """old: the run folders of this job that are there before it begins."""
+        """resume: the run folder to go on with."""
         self.history = History()
         self._plan, self._certificates, self._new_metrics = plan, certificates, new_metrics
         self._hosts = [_Host(rank, actor, ip) for rank, (actor, ip) in enumerate(zip(actors, ips))]
-        self._resume: str | None = None
-        self._old = list(old)
+        self._resume = resume
+        self._run = None if resume is None else Path(resume).name  # the run folder's name, which is one for all hosts
+        self._heard: set[int] = set()  # the ranks of hosts whose metrics from before the start have come
         self._done = False
 
-    def train(self, resume: str | None) -> tuple[Any, str, str]:
+    def train(self) -> tuple[Any, str, str]:
         """Until the run is over. Returns the actor that has the run folder, the folder, and its node's address."""
-        self._resume = resume
-        self._old = [run for run in self._old if resume is None or Path(run).name != Path(resume).name]
         for host in self._hosts:
             self._start(host)
-        self._resume = None
         while not self._over():
             for host in self._answers():
                 self._see(host)
@@ -99,7 +98,7 @@ class Hosts:
         words = self._plan.words(host.rank, coordinator, self._resume)
         secrets = f"{self._plan.secrets}/{self._plan.name}"
         host.look = None
-        host.asked = host.actor.start.remote(words, self._plan.job, secrets, self._certificates, self._old)
+        host.asked = host.actor.start.remote(words, self._plan.job, secrets, self._certificates, self._run)
         host.asked_at = time.monotonic()
 
     def _coordinator(self) -> str:
@@ -113,7 +112,7 @@ class Hosts:
         """The hosts that have said how they are, after a pause."""
         for host in self._hosts:
             if host.asked is None:
-                host.asked, host.asked_at = host.actor.look.remote(self._old), time.monotonic()
+                host.asked, host.asked_at = host.actor.look.remote(self._run), time.monotonic()
         time.sleep(_PAUSE_S)
         ready, _ = ray.wait([host.asked for host in self._hosts], num_returns=len(self._hosts), timeout=0)
         answered = []
@@ -132,8 +131,8 @@ class Hosts:
         except RayActorError:
             self._lose(host)
             return False
-        except RayTaskError as error:
-            raise PacelineError(f"host {host.rank}: {_last_line(str(error.cause))}") from None
+        except RayError as error:
+            raise PacelineError(f"host {host.rank}: {line_of(error)}") from None
         if not host.here:
             host.here = True
             host.ip = _ip_of(host.actor, host.ip)
@@ -149,8 +148,9 @@ class Hosts:
     def _see(self, host: _Host) -> None:
         look = host.look
         assert look is not None
-        for metrics in self.history.add(look.metrics):
-            self._new_metrics(metrics)
+        if look.run is not None and (host.rank == 0 or self._run is None):
+            self._run = Path(look.run).name
+        self._hear(host, look)
         self._done = self._done or look.status == 0
         if not look.started and not self._done and self._may_start(host):
             _say(f"host {host.rank} is on {host.ip} now, and takes part again")
@@ -164,9 +164,18 @@ class Hosts:
             _say(f"host {host.rank}: `paceline node` was killed, and is started again")
             self._start(host)
 
+    def _hear(self, host: _Host, look: Look) -> None:
+        if self._resume is not None and host.rank not in self._heard:
+            self.history.recall(look.metrics)
+        else:
+            for metrics in self.history.add(look.metrics):
+                self._new_metrics(metrics)
+        self._heard.add(host.rank)
+
     def _may_start(self, host: _Host) -> bool:
         # Without a shared folder a new node has nothing of the run. As host 0 it would begin another one.
-        return host.rank > 0 or self._plan.shared or self._plan.hosts == 1 or not self.history.trained
+        begins = self._resume is None and not self.history.trained
+        return host.rank > 0 or begins or (host.look is not None and host.look.run is not None)
 
     def _judge(self) -> None:
         if self._done:
@@ -175,6 +184,13 @@ class Hosts:
         failed = [host for host in self._hosts if host.ended and host.look is not None and not host.look.given_up]
         if failed and (not self.history.trained or not any(host.runs for host in self._hosts)):
             raise PacelineError(self._why(failed))
+        first = self._hosts[0]
+        without = first.here and first.look is not None and not first.look.started and not self._may_start(first)
+        if without and not any(host.runs or (host.here and host.look is None) for host in self._hosts[1:]):
+            raise PacelineError(
+                f"host 0 is on {first.ip} now, and the run folder {self._run} is on the node that is lost; write "
+                "storage_path= with a folder that all nodes see, and the run goes on there the next time"
+            )
 
     def _why(self, failed: Sequence[_Host]) -> str:
         host = failed[0]
@@ -200,12 +216,8 @@ class Hosts:
 def _ip_of(actor: Any, before: str) -> str:
     try:
         return str(ray.get(actor.ip.remote(), timeout=_SILENT_S))
-    except (RayActorError, ray.exceptions.GetTimeoutError):
+    except (RayActorError, GetTimeoutError):
         return before
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1]
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import PacelineError
+
+_ARGUMENTS = {"name": "name=", "runs_dir": "storage_path="}  # the arguments of run() for keys of the job
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -17,7 +21,6 @@ class Plan:
     program: str
     args: Sequence[str]
     folder: str  # the program's
-    python: str
     hosts: int
     devices_per_host: int | None  # None: the job file says the devices
     runs_dir: str
@@ -28,7 +31,10 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def words(self, rank: int, coordinator: str, resume: str | None = None) -> list[str]:
-        """The words of the command of one host. `resume`: the run folder, for the host of rank 0."""
+        """The words of the command of one host, which adds its Python.
+
+        resume: the run folder, for the host of rank 0.
+        """
         resumed = resume is not None and rank == 0
         start = ["--resume", str(resume)] if resumed else ["-"] if self.job else []
         place = ["--rank", str(rank), "--hosts", str(self.hosts), "--coordinator", f"{coordinator}:{self.port}"]
@@ -40,7 +46,7 @@ class Plan:
         return runs_dir if shared or hosts == 1 else f"{runs_dir}/host{rank}"
 
     def _sets(self, rank: int) -> list[str]:
-        program = {"run": self.program, "args": list(self.args), "python": self.python, "directory": self.folder}
+        program = {"run": self.program, "args": list(self.args), "directory": self.folder}
         said: dict[str, Any] = {
             "name": self.name,
             "runs_dir": self.folder_of_host(self.runs_dir, self.shared, self.hosts, rank),
@@ -56,6 +62,12 @@ class Plan:
             said["device"] = [{"count": self.hosts * self.devices_per_host}]
         said.update(self.settings)
         return [f"{key}={toml(value)}" for key, value in said.items()]
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    for key, argument in _ARGUMENTS.items():
+        if key in settings:
+            raise PacelineError(f"settings: {key!r} is an argument of run(); write {argument}")
 
 
 def runs_dir(storage_path: str | os.PathLike[str] | None) -> str:

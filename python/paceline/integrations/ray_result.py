@@ -46,6 +46,12 @@ class History:
                 new.append(self.evaluations[-1])
         return new
 
+    def recall(self, lines: Iterable[dict[str, Any]]) -> None:
+        """Takes the lines from before the run was resumed."""
+        trained = self.trained
+        self.add(lines)
+        self.trained = trained
+
     def last(self) -> dict[str, Any]:
         place: dict[str, Any] = {key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot}
         flat = self.evaluations[-1] if self.evaluations else place
