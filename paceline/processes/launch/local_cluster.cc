@@ -23,6 +23,7 @@
 #include "paceline/processes/launch/failed_run.h"
 #include "paceline/processes/launch/own_address.h"
 #include "paceline/processes/launch/print.h"
+#include "paceline/processes/launch/raised_priority.h"
 #include "paceline/processes/peer/grpc_log.h"
 #include "paceline/processes/rpc/port.h"
 #include "paceline/processes/rpc/single_call.h"
@@ -304,6 +305,9 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
     return std::nullopt;
   }
   hear_of_keeper(reply);
+  // Nobody trains any more, so that nobody comes before the last evaluation.
+  const Child& evaluator = children_.at(supervisor::kEvaluator);
+  if (!reply.waits_for().empty() && evaluator.process) raise_priority(evaluator.process->pid());
   const std::vector<std::string> notes = notes_.take(reply);
   if (processes_.address_file.empty()) news_.insert(news_.end(), notes.begin(), notes.end());
   take(supervisor::Answered{

@@ -221,7 +221,7 @@ bool module_comes_first(const CLI::App& app, const CLI::Option* module, const CL
          !program->empty();
 }
 
-void add_run(CLI::App& app, Command& command, const Words& words) {
+void add_run(CLI::App& app, Command& command, const CommandWords& words) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "train a program of your own on this machine");
   CLI::Option* program =
@@ -383,7 +383,7 @@ void add_measured(CLI::App& app, ProfileOptions& options) {
       ->check(CLI::Range(1, 1024));
 }
 
-void add_profile(CLI::App& app, Command& command, const Words& words) {
+void add_profile(CLI::App& app, Command& command, const CommandWords& words) {
   auto options = std::make_shared<ProfileOptions>();
   RunOptions& program = options->program;
   CLI::App* profile =
@@ -416,7 +416,7 @@ void add_profile(CLI::App& app, Command& command, const Words& words) {
   });
 }
 
-void add_plan(CLI::App& app, Command& command, const Words& words) {
+void add_plan(CLI::App& app, Command& command, const CommandWords& words) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan =
       app.add_subcommand("plan", "plan which device computes which layers, and for how many samples");
@@ -549,7 +549,7 @@ void add_models(CLI::App& app, Command& command) {
 
 }  // namespace
 
-void add_commands(CLI::App& app, Command& command, const Words& words) {
+void add_commands(CLI::App& app, Command& command, const CommandWords& words) {
   add_run(app, command, words);
   add_train(app, command);
   add_compare(app, command);
@@ -588,7 +588,7 @@ int run_paceline(int argc, char** argv) {
   char** const end = argv + argc;
   char** const mark =
       std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
-  const Words words{{argv, mark}, {mark == end ? end : mark + 1, end}};
+  const CommandWords words{{argv, mark}, {mark == end ? end : mark + 1, end}};
   add_commands(app, command, words);
   const std::string_view called = argc > 1 ? argv[1] : "";
   const bool runs = called == "run" || called == "profile" || called == "plan";

@@ -9,13 +9,13 @@
 namespace paceline::cli {
 
 // The words of a command line.
-struct Words {
+struct CommandWords {
   std::vector<std::string> before;  // the words before --
   std::vector<std::string> own;     // the words behind it: the program's, even if they look like Paceline's
 };
 
 // All subcommands. The one that is called puts itself into `command`.
-void add_commands(CLI::App& app, Command& command, const Words& words);
+void add_commands(CLI::App& app, Command& command, const CommandWords& words);
 
 // The exit status.
 int run_paceline(int argc, char** argv);
