@@ -305,7 +305,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
     return std::nullopt;
   }
   hear_of_keeper(reply);
-  // Nobody trains any more, so that nobody comes before the last evaluation.
+  // All samples are trained, and no worker needs the processors any more.
   const Child& evaluator = children_.at(supervisor::kEvaluator);
   if (!reply.waits_for().empty() && evaluator.process) raise_priority(evaluator.process->pid());
   const std::vector<std::string> notes = notes_.take(reply);

@@ -44,7 +44,7 @@ TEST(RaisedPriority, IsThatOfAllThreadsOfAProcessAndItsChildren) {
   for (const pid_t thread : threads) kill(thread, SIGKILL);
   waitpid(child, nullptr, 0);
   for (const int end : pipes) close(end);
-  raise_priority(child);  // it is gone
+  raise_priority(child);  // a process that has ended
 }
 
 }  // namespace
