@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from paceline import PacelineError
-from paceline.integrations.ray_host import Host, Look
+from paceline.integrations.ray_host import Host, Look, Unfinished
 from paceline.integrations.ray_plan import Plan, check_settings, runs_dir, toml
 from paceline.integrations.ray_result import History
 
@@ -42,6 +42,7 @@ def test_the_words_of_a_host() -> None:
     assert words[7::2] == ["--set"] * len(sets)
     assert 'program.args=["--rate", "0.1"]' in sets and "device=[{count = 8}]" in sets
     assert "cluster.shared_folder=true" in sets and 'network.certs="/tmp/secret/train"' in sets
+    assert 'network.token_file="/tmp/secret/train/token"' in sets  # a resumed run has named another one
     assert sets[-1] == 'sync.policy="cgp"' and 'runs_dir="/shared"' in sets
 
 
@@ -58,10 +59,27 @@ def test_a_storage_path_is_the_same_for_all_nodes(tmp_path: Path, monkeypatch: p
     assert runs_dir("~/runs") == "/home/me/runs" and runs_dir(Path("runs")) == str(tmp_path / "runs")
 
 
-def test_a_run_is_resumed_by_the_first_host() -> None:
-    resumed = plan(job="batch = 8")
-    assert resumed.words(0, "a", "/shared/run")[:3] == ["node", "--resume", "/shared/run"]
-    assert resumed.words(1, "a", "/shared/run")[:2] == ["node", "-"]
+def test_a_run_is_begun_or_resumed_by_the_first_host() -> None:
+    with_job = plan(job="batch = 8")
+    assert with_job.words(0, "a")[:3] == ["node", "--new", "-"]
+    assert with_job.words(0, "a", "/shared/run")[:4] == ["node", "--resume", "/shared/run", "--rank"]
+    assert with_job.words(0, "a", "/shared/run", again=True)[:4] == ["node", "--resume", "/shared/run", "--again"]
+    assert with_job.words(1, "a")[:3] == ["node", "-", "--rank"] and plan().words(1, "a")[:2] == ["node", "--rank"]
+
+
+@pytest.mark.parametrize(
+    "job, says",
+    [
+        ('[program]\nrun = "a.py"\npython = "/x"', True),
+        ('program.python = "/x"', True),
+        ('[ program ]\n  python="/x"', True),
+        ('[program]\nrun = "a.py"\n[sync]\npython = 1', False),
+        ("epochs = 1", False),
+    ],
+)
+def test_a_job_may_name_the_python(job: str, says: bool) -> None:
+    assert plan(job=job).says_python == says
+    assert plan(settings={"program.python": "/x"}).says_python
 
 
 def test_one_host_needs_no_network() -> None:
@@ -168,35 +186,75 @@ def test_metrics_are_read_once_and_in_whole_lines(host: Host, tmp_path: Path) ->
     run = tmp_path / "runs" / RUN
     run.mkdir(parents=True)
     (run / "leader").write_text("1 10.0.0.2:7500\n")
-    assert host.look(RUN).run == str(run) and host.look(RUN).metrics == []
+    known = str(run)
+    assert host.look(known).run == known and host.look(known).metrics == []
     line = json.dumps(snapshot(8))
     (run / "metrics.jsonl").write_text(line + "\n" + line[:9])
-    look = host.look(RUN)
-    assert look.run == str(run) and look.leader == "10.0.0.2:7500" and look.metrics == [snapshot(8)]
+    look = host.look(known)
+    assert look.run == known and (look.led_by, look.leader) == (1, "10.0.0.2:7500") and look.metrics == [snapshot(8)]
     with (run / "metrics.jsonl").open("a") as file:
         file.write(line[9:] + "\n")
-    assert host.look(RUN).metrics == [snapshot(8)] and host.look(RUN).metrics == []
+    again = host.look(known, look.read)
+    assert again.metrics == [snapshot(8)] and host.look(known, again.read).metrics == []
+
+
+def test_of_many_snapshots_those_before_evaluations_are_told(host: Host, tmp_path: Path) -> None:
+    lines = [
+        snapshot(1),
+        snapshot(2),
+        evaluation(2),
+        snapshot(3),
+        snapshot(4),
+        evaluation(4),
+        snapshot(5),
+        snapshot(6),
+    ]
+    run = run_folder(tmp_path, RUN, *lines)
+    assert host.look(str(run)).metrics == [lines[1], lines[2], lines[4], lines[5], lines[7]]
+    # The package's own lines have no space behind a colon.
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in (snapshot(7), evaluation(7))))
+    assert host.look(str(run)).metrics[-1] == evaluation(7)
+
+
+def test_a_damaged_line_of_metrics_stops_no_run(host: Host, tmp_path: Path) -> None:
+    run = run_folder(tmp_path, RUN, snapshot(8))
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('"kind": "evaluation" \0\n')
+    assert host.look(str(run)).metrics == [snapshot(8)]
+    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").mkdir()
+    assert host.look(str(run)).metrics == []
 
 
 def test_a_run_that_was_cut_short_is_found(host: Host, tmp_path: Path) -> None:
     assert host.unfinished_run() is None
-    run = tmp_path / "runs" / RUN
-    (run / "checkpoints" / "v000000000008").mkdir(parents=True)
-    (run / "job.toml").touch()
+    run = run_folder(tmp_path, RUN, {**snapshot(8), "total_samples": 16}, checkpoint=True)
     metrics = run / "metrics.jsonl"
-    metrics.write_text(json.dumps({**snapshot(8), "total_samples": 16}) + "\n{")
-    assert host.unfinished_run() == str(run)
+    with metrics.open("a") as file:
+        file.write("{")
+    assert host.unfinished_run() == Unfinished(RUN, 8, str(run))
     # All samples are committed, and the last weights are not evaluated.
     metrics.write_text(json.dumps({**snapshot(16), "total_samples": 16}) + "\n")
-    assert host.unfinished_run() == str(run)
+    assert host.unfinished_run() == Unfinished(RUN, 16, str(run))
     metrics.write_text(json.dumps({**snapshot(16, finished=True), "total_samples": 16}) + "\n")
     assert host.unfinished_run() is None
     # The run was stopped before its end.
     metrics.write_text(json.dumps({**snapshot(8, finished=True), "total_samples": 16}) + "\n")
-    assert host.unfinished_run() == str(run)
+    assert host.unfinished_run() == Unfinished(RUN, 8, str(run))
     # 0: nobody knows yet how many samples there are.
     metrics.write_text(json.dumps({**snapshot(8), "total_samples": 0}) + "\n")
-    assert host.unfinished_run() == str(run)
+    assert host.unfinished_run() == Unfinished(RUN, 8, str(run))
+    metrics.unlink()
+    assert host.unfinished_run() == Unfinished(RUN, 0, str(run))
+
+
+def test_a_run_that_was_cut_short_is_found_in_folders_of_hosts(host: Host, tmp_path: Path) -> None:
+    line = {**snapshot(8), "total_samples": 16}
+    run_folder(tmp_path, f"host0/{RUN}", line, checkpoint=True)
+    newer = RUN.replace("2026", "2027")
+    run = run_folder(tmp_path, f"host1/{newer}", line, checkpoint=True)
+    assert host.unfinished_run() == Unfinished(newer, 8, str(run))
 
 
 def test_a_host_dies_with_its_actor(tmp_path: Path) -> None:
@@ -239,32 +297,39 @@ def run_folder(host: Path, name: str, *lines: dict[str, Any], checkpoint: bool =
 
 
 def test_the_metrics_of_other_runs_are_not_this_run_s(host: Host, tmp_path: Path) -> None:
-    run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(500))
-    run_folder(tmp_path, "train-20290101T000000.000Z-bsp", evaluation(600))
+    other = run_folder(tmp_path, "train-20290101T000000.000Z-bsp", evaluation(600))
     mine = run_folder(tmp_path, RUN, evaluation(8))
     first = host.start(["node"], "", str(tmp_path / "secrets"), {})
     assert first.run is None and first.metrics == []
     look = ended(host)
-    assert look.run == str(mine)
-    assert host.look("train-20260101T000000.000Z-bsp").run == str(mine)
-
-
-def test_the_metrics_from_before_a_start_come_with_it(host: Host, tmp_path: Path) -> None:
-    mine = run_folder(tmp_path, RUN, evaluation(8))
-    first = host.start(["node"], "", str(tmp_path / "secrets"), {}, RUN)
-    assert first.started and first.status is None and [line["version"] for line in first.metrics] == [8]
-    with (mine / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps(evaluation(16)) + "\n")
-    assert [line["version"] for line in host.look(RUN).metrics] == [16]
+    assert look.run == str(mine) and [line["version"] for line in look.metrics] == [8]
+    # The command has named its folder.
+    assert host.look(str(other), 10).run == str(mine) and len(host.look(str(other), 10).metrics) == 1
 
 
 def test_a_host_uses_its_own_python(host: Host, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     host.start(["node"], "", str(tmp_path / "secrets"), {})
     ended(host)
     assert f'program.python="{sys.executable}"\n' in capfd.readouterr().err
-    host.start(["node", "--set", 'program.python="/mine"'], "", str(tmp_path / "secrets"), {})
+    host.start(["node"], "", str(tmp_path / "secrets"), {}, says_python=True)
     ended(host)
-    assert 'program.python="/mine"\n' in capfd.readouterr().err
+    assert "\nnode\n" in capfd.readouterr().err
+
+
+def test_a_command_that_runs_is_killed_by_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = tmp_path / "sleeper"
+    executable.write_text("#!/bin/sh\nexec sleep 600\n")
+    executable.chmod(0o700)
+    monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: str(executable))
+    (tmp_path / "train.py").touch()
+    host = Host("train.py", str(tmp_path), str(tmp_path / "runs"), "train")
+    for _ in range(2):
+        host.start([], "", str(tmp_path / "s"), {})
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    running = [child for child in children if b"sle" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    assert len(running) == 1
+    os.kill(int(running[0]), signal.SIGKILL)
+    assert ended(host).status == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -287,4 +352,4 @@ def test_a_job_whose_name_begins_with_another_one_s_is_another_one(host: Host, t
     run_folder(tmp_path, "train-2f3a1_00000-20270101T000000.000Z-bsp", evaluation(500), checkpoint=True)
     assert host.unfinished_run() is None
     mine = run_folder(tmp_path, "train-20260101T000000.000Z-bsp", evaluation(8), checkpoint=True)
-    assert host.unfinished_run() == str(mine)
+    assert host.unfinished_run() == Unfinished(mine.name, 0, str(mine))

@@ -289,6 +289,10 @@ void add_node(CLI::App& app, Command& command) {
   node->add_option("--resume", options->train.resume, "go on with the run in this folder of the first host")
       ->excludes("job");
   add_from(*node, options->train.from);
+  node->add_flag("--again", options->train.again,
+                 "with --resume: the run was cut short, and goes on without hosts that stay away")
+      ->needs("--resume")
+      ->excludes("--from");
   node->add_flag("--new", options->anew, "start a new run, even if an earlier run of this job was cut short")
       ->excludes("--resume");
   node->add_flag("--ui", options->train.ui,

@@ -32,6 +32,7 @@ from .ray_result import Result
 __all__ = ["Result", "run", "trial_resources"]
 
 _ANSWER_S = 120.0  # for an actor on a loaded node
+_EXPORT_S = 3600.0  # for the weights of a large model on a slow disk
 
 
 def run(
@@ -70,8 +71,15 @@ def run(
         ray.init()
     trial = _trial_id()
     named = _name(name or Path(program).stem + (f"-{trial}" if trial else ""))
-    with _actors(os.fspath(program), hosts, resources, named, storage_path, start_limit_s) as actors:
+    if resume not in (None, "auto"):
+        resume = os.path.abspath(os.path.expanduser(os.fspath(resume)))
+    with _actors(os.fspath(program), hosts, resources, named, runs_dir(storage_path), start_limit_s) as actors:
         places = _places(actors, max(start_limit_s, _ANSWER_S))
+        if resume == "auto":
+            first, resume = _newest_run(actors, storage_path is not None)
+            # The other hosts may be any nodes.
+            actors.insert(0, actors.pop(first))
+            places.insert(0, places.pop(first))
         ips = [str(ip) for ip in answers([actor.ip.remote() for actor in actors], _ANSWER_S)]
         plan = Plan(
             name=named,
@@ -102,18 +110,27 @@ def trial_resources(hosts: int = 1, resources_per_host: Mapping[str, float] | No
 def _train(
     plan: Plan, actors: Sequence[Any], ips: Sequence[str], resume: str | None, report: Callable[..., None]
 ) -> Result:
-    if resume == "auto":
-        [resume] = answers([actors[0].unfinished_run.remote()], _ANSWER_S)
     certificates = answers([actors[0].make_certificates.remote()], _ANSWER_S)[0] if plan.hosts > 1 else {}
     cluster = Hosts(plan, actors, ips, certificates, report, resume)
     try:
-        actor, path, ip = cluster.train()
+        with_run, path, ip = cluster.train()
     finally:
         cluster.stop()
     metrics = cluster.history.last()
-    checkpoint = _checkpoint(actor, path, _trial_id())
-    report(metrics, checkpoint)
+    checkpoint = _checkpoint(with_run, path, _trial_id())
+    report(metrics, checkpoint, over=True)
     return Result(metrics, checkpoint, path, ip, cluster.history.evaluations)
+
+
+def _newest_run(actors: Sequence[Any], shared: bool) -> tuple[int, str | None]:
+    """The index of the actor whose node has this job's newest unfinished run, and the run's folder there."""
+    found = answers([actor.unfinished_run.remote() for actor in (actors[:1] if shared else actors)], _ANSWER_S)
+    runs = [(run.name, run.samples, -index) for index, run in enumerate(found) if run is not None]
+    if not runs:
+        _say("no run of this job was cut short or stopped; a new one begins")
+        return 0, None
+    index = -max(runs)[2]
+    return index, found[index].folder
 
 
 # Actors on nodes of Ray.
@@ -125,7 +142,7 @@ def _actors(
     hosts: int,
     resources: Mapping[str, float],
     name: str,
-    storage_path: str | os.PathLike[str] | None,
+    folder: str,
     limit_s: float,
 ) -> Iterator[list[Any]]:
     """An actor on each of this many nodes. Ray starts it again, on another node too, when it is lost."""
@@ -145,7 +162,6 @@ def _actors(
                 "max_restarts": -1,
                 "scheduling_strategy": PlacementGroupSchedulingStrategy(group, first + rank),
             }
-            folder = Plan.folder_of_host(runs_dir(storage_path), storage_path is not None, hosts, rank)
             actors.append(cls.options(**options).remote(program, os.getcwd(), folder, name))
         yield actors
     finally:
@@ -157,8 +173,11 @@ def _actors(
 
 def _group_of_trial(hosts: int) -> Any:
     """The nodes that Ray Tune holds for this trial, if it was told of the hosts with trial_resources()."""
-    group = ray.util.get_current_placement_group() if _trial_id() is not None else None
-    return group if group is not None and len(group.bundle_specs) >= hosts else None
+    if _trial_id() is None:
+        return None
+    group, resources = ray.util.get_current_placement_group(), ray.tune.get_context().get_trial_resources()
+    own = 0 if resources.head_bundle_is_empty else 1  # the bundle of the trial's own process
+    return group if group is not None and len(group.bundle_specs) >= hosts + own else None
 
 
 class _Actor(Host):
@@ -180,7 +199,7 @@ def _wait_for(group: Any, hosts: int, resources: Mapping[str, float], limit_s: f
             # A trial's own processors are taken, unless Tune knows that its hosts need some.
             trial = "; this trial holds none for its hosts: tune.with_resources(trial, trial_resources(...))"
             in_trial = trial if _trial_id() is not None and _group_of_trial(hosts) is None else ""
-            print(f"paceline: waiting for {line}{in_trial}", file=sys.stderr, flush=True)
+            _say(f"waiting for {line}{in_trial}")
             told = True
 
 
@@ -192,7 +211,7 @@ def _resources_of(node: Mapping[str, Any]) -> str:
 
 def _places(actors: Sequence[Any], limit_s: float) -> list[Any]:
     """limit_s: also for Ray to make the actors' environments, which may install packages."""
-    places = answers([actor.place.remote() for actor in actors], limit_s)
+    places = answers([actor.place.remote() for actor in actors], limit_s, ", or set a longer start_limit_s=")
     ips = answers([actor.ip.remote() for actor in actors], _ANSWER_S)
     for ip, place in zip(ips, places):
         if place.problem is not None:
@@ -213,28 +232,39 @@ def _trial_id() -> str | None:
 
 
 def _reporters(trial: str | None, report: Callable[[dict[str, Any]], None] | None) -> Callable[..., None]:
-    def tell(metrics: dict[str, Any], checkpoint: Any = None) -> None:
+    def tell(metrics: dict[str, Any], checkpoint: Any = None, over: bool = False) -> None:
         if trial is not None:
             ray.tune.report(metrics, checkpoint=checkpoint)
-        if report is not None and checkpoint is None:
+        if report is not None and not over:
             report(metrics)
 
     return tell
 
 
-def _checkpoint(actor: Any, path: str, trial: str | None) -> Any:
-    """The weights of the run as Ray passes them on. If this process does not see the run folder, they are fetched."""
+def _checkpoint(actors: Sequence[Any], path: str, trial: str | None) -> Any:
+    """The weights of the run as Ray passes them on; None, and a line, if they cannot be had.
+
+    actors: those that see the run folder. If this process does not, the weights are fetched.
+    """
     if trial is None:
         from ray.train import Checkpoint
     else:
         from ray.tune import Checkpoint
 
-    folder = Path(ray.get(actor.export.remote(path)))
-    if not (folder / "model.safetensors").exists():
-        folder = Path(runs_dir(None)) / Path(path).name / "model"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.safetensors").write_bytes(ray.get(actor.weights.remote(path)))
-    return Checkpoint.from_directory(str(folder))
+    why = ""
+    for actor in actors:
+        try:
+            folder = Path(answers([actor.export.remote(path)], _EXPORT_S)[0])
+            if not (folder / "model.safetensors").exists():
+                [weights] = answers([actor.weights.remote(path)], _EXPORT_S)
+                folder = Path(runs_dir(None)) / Path(path).name / "model"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "model.safetensors").write_bytes(weights)
+            return Checkpoint.from_directory(str(folder))
+        except (PacelineError, OSError) as error:
+            why = str(error)
+    _say(f"the run {path} is over, and its weights could not be exported: {why}")
+    return None
 
 
 # The arguments.
@@ -245,6 +275,10 @@ def _check(hosts: int, resources: Mapping[str, float]) -> None:
         raise PacelineError(f"hosts={hosts!r} cannot be; write a number from 1 to 64")
     if not any(of > 0 for of in resources.values()):
         raise PacelineError('resources_per_host: is empty; write for example {"CPU": 4} or {"CPU": 8, "GPU": 1}')
+
+
+def _say(line: str) -> None:
+    print(f"paceline: {line}", file=sys.stderr, flush=True)
 
 
 def _name(asked: str) -> str:

@@ -26,7 +26,8 @@ from .ray_plan import toml
 
 _GIVEN_UP = " was given up, and the run goes on without it"
 _RUN = "run: "  # how the line begins with which a host that begins or resumes a run names its folder
-_PYTHON = "program.python"
+_EVALUATION = re.compile(rb'"kind": ?"evaluation"')
+_TAIL_BYTES = 1 << 18  # of a file with metrics: it has several snapshots
 
 
 class Place(NamedTuple):
@@ -45,21 +46,31 @@ class Look(NamedTuple):
     said: str  # its last line
     given_up: bool
     run: str | None  # the folder of the run, if it is here
+    led_by: int | None  # the number of the host that leads the run
     leader: str | None  # HOST:PORT of the run's coordinator
-    metrics: list[dict[str, Any]]  # new ones
+    metrics: list[dict[str, Any]]  # the new evaluations, and the newest snapshot
+    read: int  # bytes of the file with the metrics, up to these
+
+
+class Unfinished(NamedTuple):
+    """A run that was cut short or stopped before its end."""
+
+    name: str  # the folder's, which begins with the job's name and a time
+    samples: int
+    folder: str
 
 
 class Host:
     """A host of a job. Its process dies with this one."""
 
     def __init__(self, program: str, folder: str, runs_dir: str, name: str) -> None:
+        """runs_dir: for run folders, which may be in folders host0, host1 … there."""
         self._program, self._folder = program, _folder_of(program, folder)
         self._runs_dir, self._name = Path(os.path.expanduser(runs_dir)), name
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: collections.deque[str] = collections.deque(maxlen=20)
         self._reader: threading.Thread | None = None
         self._run: Path | None = None  # the folder that the command named
-        self._read: dict[Path, int] = {}  # bytes of each file of metrics
 
     def place(self) -> Place:
         with socket.socket() as listener:
@@ -92,20 +103,21 @@ class Host:
         job: str,
         secrets: str,
         certificates: Mapping[str, bytes],
-        run: str | None = None,
+        says_python: bool = False,
     ) -> Look:
         """Starts `paceline WORDS`, with `job` as its standard input and the certificates in the folder `secrets`.
 
-        run: as in look(). Returns the metrics from before the start.
+        A command that runs is killed. says_python: the words or the job name the program's Python. Otherwise it is
+        this process's.
         """
-        before = self.look(run)
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
         _write_secrets(Path(secrets), certificates)
-        self._runs_dir.mkdir(parents=True, exist_ok=True)
         self._lines.clear()
-        if not any(word.startswith(_PYTHON + "=") for word in words):
-            words = [*words, "--set", f"{_PYTHON}={toml(sys.executable)}"]
+        self._run = None
         self._process = subprocess.Popen(
-            [_executable(), *words],
+            [_executable(), *words, *([] if says_python else ["--set", f"program.python={toml(sys.executable)}"])],
             cwd=self._folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -117,24 +129,30 @@ class Host:
             self._process.stdin.write(job.encode())
         self._reader = threading.Thread(target=self._pass_on, args=(self._process.stderr,), daemon=True)
         self._reader.start()
-        return before._replace(started=True, status=None, said="", given_up=False)
+        return self.look()
 
-    def look(self, name: str | None = None) -> Look:
-        """name: the run folder's, if it is known; all hosts use the same one."""
+    def look(self, known: str | None = None, read: int = 0) -> Look:
+        """known: the run folder, if the driver knows it; read: as in the Look before, for the same folder."""
         process = self._process
         status = None if process is None else process.poll()
         if status is not None and self._reader is not None:
             self._reader.join(10)
         said = list(self._lines)
-        run = self._run_named(name)
+        run = self._run or (None if known is None else Path(known))
+        if run is not None and not run.is_dir():
+            run = None
+        led_by, leader = (None, None) if run is None else _leader_of(run)
+        metrics, read = ([], 0) if run is None else _new_metrics(run, read if str(run) == known else 0)
         return Look(
             started=process is not None,
             status=status,
             said=said[-1] if said else "",
             given_up=any(_GIVEN_UP in line for line in said),
             run=None if run is None else str(run),
-            leader=None if run is None else _leader_of(run),
-            metrics=[] if run is None else self._new_metrics(run),
+            led_by=led_by,
+            leader=leader,
+            metrics=metrics,
+            read=read,
         )
 
     def stop(self) -> None:
@@ -145,14 +163,16 @@ class Host:
     def clean(self, secrets: str) -> None:
         shutil.rmtree(secrets, ignore_errors=True)
 
-    def unfinished_run(self) -> str | None:
-        """The newest run of this job here that has a checkpoint, and was cut short or stopped before its end."""
-        for run in _newest_first(self._runs_dir, self._name):
+    def unfinished_run(self) -> Unfinished | None:
+        """This job's newest run here, if it has a checkpoint and was cut short or stopped before its end."""
+        for run in _newest_first([self._runs_dir, *self._runs_dir.glob("host[0-9]*")], self._name):
             if (run / "job.toml").exists() and any((run / "checkpoints").glob("v" + 12 * "[0-9]")):
-                last = _snapshots(run)[-1:]
+                last = _last_snapshot(run)
+                if last is None:
+                    return Unfinished(run.name, 0, str(run))
                 # total_samples is 0 until it is known. Samples may be committed, and their weights not evaluated.
-                over = last and last[0]["finished"] and 0 < last[0]["total_samples"] <= last[0]["samples"]
-                return None if over else str(run)
+                over = last["finished"] and 0 < last["total_samples"] <= last["samples"]
+                return None if over else Unfinished(run.name, last["samples"], str(run))
         return None
 
     def export(self, run: str) -> str:
@@ -167,25 +187,6 @@ class Host:
 
     def weights(self, run: str) -> bytes:
         return (Path(run) / "model" / "model.safetensors").read_bytes()
-
-    def _run_named(self, name: str | None) -> Path | None:
-        """The run's folder here. Without a name it is not known before the command says it."""
-        for run in (self._run, None if name is None else self._runs_dir / name):
-            if run is not None and run.is_dir():
-                return run
-        return None
-
-    def _new_metrics(self, run: Path) -> list[dict[str, Any]]:
-        file = run / "metrics.jsonl"
-        try:
-            with file.open("rb") as opened:
-                opened.seek(self._read.get(file, 0))
-                whole = opened.read().rpartition(b"\n")[0]
-        except FileNotFoundError:
-            return []
-        if whole:
-            self._read[file] = self._read.get(file, 0) + len(whole) + 1
-        return [json.loads(line) for line in whole.splitlines()]
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         for line in stream:
@@ -210,30 +211,60 @@ def _executable() -> str:
     return found
 
 
-def _newest_first(runs_dir: Path, name: str) -> list[Path]:
+def _newest_first(folders: Sequence[Path], name: str) -> list[Path]:
     # A run folder's name has the time behind the job's name. Another job's name may begin in the same way.
     named = re.compile(re.escape(name) + r"-\d{8}T\d{6}\..*")
-    return sorted((run for run in runs_dir.glob(f"{name}-*") if named.fullmatch(run.name)), reverse=True)
+    runs = [run for folder in folders for run in folder.glob(f"{name}-*") if named.fullmatch(run.name)]
+    return sorted(runs, key=lambda run: run.name, reverse=True)
 
 
-def _snapshots(run: Path) -> list[dict[str, Any]]:
-    try:
-        lines = (run / "metrics.jsonl").read_text().splitlines()
-    except OSError:
-        return []
-    said = []
+def _new_metrics(run: Path, read: int) -> tuple[list[dict[str, Any]], int]:
+    """The evaluations behind that many bytes, and the newest snapshot; and how many bytes are read now.
+
+    A long run has millions of snapshots. Only those before an evaluation and at the end are kept.
+    """
+    lines: list[bytes] = []
+    snapshot: bytes | None = None
+    with contextlib.suppress(OSError), (run / "metrics.jsonl").open("rb") as file:
+        file.seek(read)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break  # it is being written
+            read += len(line)
+            if _EVALUATION.search(line):
+                lines += [line] if snapshot is None else [snapshot, line]
+                snapshot = None
+            else:
+                snapshot = line
+    if snapshot is not None:
+        lines.append(snapshot)
+    kept: list[dict[str, Any]] = []
     for line in lines:
-        with contextlib.suppress(ValueError):  # the last line was cut short
-            said.append(json.loads(line))
-    return [one for one in said if one["kind"] == "snapshot"]
+        with contextlib.suppress(ValueError):  # a damaged line
+            kept.append(json.loads(line))
+    return kept, read
 
 
-def _leader_of(run: Path) -> str | None:
+def _last_snapshot(run: Path) -> dict[str, Any] | None:
     try:
-        words = (run / "leader").read_text().split()
+        with (run / "metrics.jsonl").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = file.read().splitlines()
     except OSError:
         return None
-    return words[1] if len(words) == 2 else None
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):  # the last line was cut short
+            said = json.loads(line)
+            if isinstance(said, dict) and said.get("kind") == "snapshot":
+                return said
+    return None
+
+
+def _leader_of(run: Path) -> tuple[int | None, str | None]:
+    with contextlib.suppress(OSError, ValueError):
+        host, address = (run / "leader").read_text().split()
+        return int(host), address
+    return None, None
 
 
 def _write_secrets(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,30 +31,37 @@ class Plan:
     job: str = ""  # a job file's text
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def words(self, rank: int, coordinator: str, resume: str | None = None) -> list[str]:
+    def words(self, rank: int, coordinator: str, resume: str | None = None, again: bool = False) -> list[str]:
         """The words of the command of one host, which adds its Python.
 
-        resume: the run folder, for the host of rank 0.
+        resume: the run folder, for the host of rank 0, which begins a new run without it. again: it was cut short.
         """
-        resumed = resume is not None and rank == 0
-        start = ["--resume", str(resume)] if resumed else ["-"] if self.job else []
+        job = ["-"] if self.job else []
+        start = job if rank > 0 else ["--new", *job] if resume is None else ["--resume", resume]
+        if again:
+            start.append("--again")
         place = ["--rank", str(rank), "--hosts", str(self.hosts), "--coordinator", f"{coordinator}:{self.port}"]
         return ["node", *start, *place, *(word for one in self._sets(rank) for word in ("--set", one))]
 
-    @staticmethod
-    def folder_of_host(runs_dir: str, shared: bool, hosts: int, rank: int) -> str:
+    def folder_of_host(self, rank: int) -> str:
         """The folder for the host's runs. Hosts without a shared folder may be on one machine."""
-        return runs_dir if shared or hosts == 1 else f"{runs_dir}/host{rank}"
+        return self.runs_dir if self.shared or self.hosts == 1 else f"{self.runs_dir}/host{rank}"
+
+    @property
+    def says_python(self) -> bool:
+        """Whether the job names the program's Python."""
+        return "program.python" in self.settings or _names_python(self.job)
 
     def _sets(self, rank: int) -> list[str]:
         program = {"run": self.program, "args": list(self.args), "directory": self.folder}
         said: dict[str, Any] = {
             "name": self.name,
-            "runs_dir": self.folder_of_host(self.runs_dir, self.shared, self.hosts, rank),
+            "runs_dir": self.folder_of_host(rank),
         }
         said.update({f"program.{key}": value for key, value in program.items()})
         if self.hosts > 1:
             said["network.certs"] = f"{self.secrets}/{self.name}"
+            said["network.token_file"] = f"{self.secrets}/{self.name}/token"
             said["network.listen"] = f"0.0.0.0:{self.port}"
             said["cluster.shared_folder"] = self.shared
             if not self.shared and not self.job:
@@ -62,6 +70,17 @@ class Plan:
             said["device"] = [{"count": self.hosts * self.devices_per_host}]
         said.update(self.settings)
         return [f"{key}={toml(value)}" for key, value in said.items()]
+
+
+def _names_python(job: str) -> bool:
+    """Whether a job file has the key. A text that is no TOML is refused by the command."""
+    section = ""
+    for line in job.splitlines():
+        if found := re.match(r"\s*\[\s*([\w.]+)\s*\]", line):
+            section = found[1] + "."
+        elif re.match(r"program\.python\s*=", section + line.strip()):
+            return True
+    return False
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

@@ -52,6 +52,11 @@ class History:
         self.add(lines)
         self.trained = trained
 
+    @property
+    def samples(self) -> int:
+        """Trained so far."""
+        return int(self._snapshot.get("samples", 0))
+
     def last(self) -> dict[str, Any]:
         place: dict[str, Any] = {key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot}
         flat = self.evaluations[-1] if self.evaluations else place
