@@ -27,7 +27,7 @@ from .ray_plan import toml
 _GIVEN_UP = " was given up, and the run goes on without it"
 _RUN = "run: "  # how the line begins with which a host that begins or resumes a run names its folder
 _EVALUATION = re.compile(rb'"kind": ?"evaluation"')
-_TAIL_BYTES = 1 << 18  # of a file with metrics: it has several snapshots
+_TAIL_BYTES = 1 << 18  # the end of a file with metrics, which has several snapshots
 
 
 class Place(NamedTuple):
@@ -229,7 +229,7 @@ def _new_metrics(run: Path, read: int) -> tuple[list[dict[str, Any]], int]:
         file.seek(read)
         for line in file:
             if not line.endswith(b"\n"):
-                break  # it is being written
+                break  # the line is being written
             read += len(line)
             if _EVALUATION.search(line):
                 lines += [line] if snapshot is None else [snapshot, line]

@@ -260,7 +260,9 @@ class Hosts:
             return
         first = self._hosts[0]
         if first.gone is not None:
-            raise PacelineError(f"host 0 ({first.ip}) is lost: {first.gone}")
+            raise PacelineError(
+                f'host 0 ({first.ip}) is lost: {first.gone}; look at `ray status`, and write resume="auto" to go on'
+            )
         if first.here and first.look is not None and not first.look.started and not self._may_start(first):
             raise PacelineError(
                 f"host 0 is on {first.ip} now, and the run folder {self._run} is on the node that is lost; write "
