@@ -1479,6 +1479,42 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
   EXPECT_EQ(take_role(*late), 1);
 }
 
+// A worker is not started again in training, so its card is not known in any later attempt.
+TEST_F(AnotherAttempt, DividesWeightsOverTheCardsOfThoseThatCome) {
+  start_again(fmt::format(
+      "{}[cluster]\nmemory = \"gpu\"\nservers = 2\nhost_patience_s = 0.1\n[[device]]\ncount = 3\n",
+      kProgram));
+  const auto first = server(0), second = server(1);
+  const auto w0 = worker("w0"), w2 = worker("w2");
+  w0->say(with_card(attached("path"), "GPU-a", 3));
+  wait();
+  EXPECT_EQ(attempt().phase(), Phase::kStarting) << "w2 is here, and has not said which card it has";
+  w2->say(with_card(attached("path 2"), "GPU-c", 3));
+  EXPECT_EQ(first->next<ServerStart>().card, "GPU-a");
+  EXPECT_EQ(second->next<ServerStart>().card, "GPU-c");
+  for (FakeServer* one : {first.get(), second.get()}) one->say(started());
+  for (FakeWorker* one : {w0.get(), w2.get()}) {
+    const std::int32_t replica = take_role(*one);
+    for (FakeServer* server : {first.get(), second.get()}) server->say(mapped(replica));
+  }
+  wait();
+  EXPECT_TRUE(attempt().started());
+  EXPECT_EQ(left(), std::vector<std::string>{"w1 did not come within 0.1 s"});
+}
+
+TEST_F(AnotherAttempt, DividesWeightsOnceItWaitsForNobodyMore) {
+  start_again(fmt::format(
+      "{}[cluster]\nmemory = \"gpu\"\nservers = 2\nhost_patience_s = 0.1\n[[device]]\ncount = 2\n",
+      kProgram));
+  const auto first = server(0), second = server(1);
+  const auto w0 = worker("w0");
+  w0->say(with_card(attached("path"), "GPU-a", 2));
+  EXPECT_FALSE(first->hears<ServerStart>());
+  wait();
+  EXPECT_EQ(first->next<ServerStart>().card, "GPU-a");
+  EXPECT_EQ(second->next<ServerStart>().card, "GPU-a");
+}
+
 // Servers drop their versions in memory once they start.
 TEST_F(AnotherAttempt, StartsServersOnceTheCheckpointIsKeptTwice) {
   AttemptOptions options;

@@ -120,14 +120,12 @@ absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards(
   const std::size_t servers = processes_.servers.size();
   if (!options_.job.card_required) return std::vector(servers, processes_.job_facts->card(options_.job));
   std::map<DevicePlace, std::string> by_device;
-  std::size_t attached = 0;
   for (const auto& [peer, worker] : processes_.workers.all()) {
     if (worker.attached && !worker.attached->card.empty())
       by_device.emplace(worker.device, worker.attached->card);
-    attached += worker.attached ? 1 : 0;
   }
   const bool enough = servers == 1 && !by_device.empty();
-  if (!enough && attached < options_.job.devices.size()) return std::nullopt;
+  if (!enough && !awaited_cards().empty()) return std::nullopt;
   std::vector<std::string> cards;
   for (const auto& [device, card] : by_device) {
     if (std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
@@ -140,6 +138,17 @@ absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards(
   std::vector<std::string> each;
   while (each.size() < servers) each.push_back(cards[each.size() % cards.size()]);
   return each;
+}
+
+std::vector<DevicePlace> Start::awaited_cards() const {
+  std::vector<DevicePlace> awaited = processes_.workers.missing();
+  std::erase_if(awaited, [this](DevicePlace device) {
+    return std::find(overdue_.begin(), overdue_.end(), device) != overdue_.end();
+  });
+  for (const auto& [peer, worker] : processes_.workers.all()) {
+    if (!worker.attached) awaited.push_back(worker.device);
+  }
+  return awaited;
 }
 
 ServerStart Start::start_order(bool announce) const {
@@ -219,6 +228,7 @@ std::optional<Start::Absent> Start::overdue(SteadyTime::duration listened) {
                      processes_.servers.all_here() && processes_.workers.size() > 0;
   std::vector<DevicePlace> missing = missing_.overdue(processes_.workers.missing(), waits, listened);
   if (missing.empty()) return std::nullopt;
+  overdue_ = missing;
   std::string why =
       fmt::format("{} did not come within {} s", fmt::join(processes_.workers.names(missing), ", "),
                   options_.job.host_patience_s);
