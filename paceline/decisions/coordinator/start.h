@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -90,7 +91,7 @@ class Start {
   std::optional<GoBack> lost_hosts(std::chrono::duration<double> listened) const;
   std::optional<Absent> overdue(SteadyTime::duration listened);
   // Places whose workers may yet come and say which card they have.
-  std::vector<DevicePlace> awaited_cards() const;
+  std::set<DevicePlace> awaited_cards() const;
   absl::StatusOr<std::optional<std::vector<std::string>>> cards_for_shards() const;
   // Several cards get parts of the model by the memory that they have free.
   void split_by_memory(const std::vector<std::string>& cards);
