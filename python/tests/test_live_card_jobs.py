@@ -74,11 +74,16 @@ def test_each_card_has_a_part_by_what_it_has_free(
     replay(tmp_path, only_run(tmp_path))
 
 
-def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(tmp_path: Path) -> None:
-    """w1 does not see the card of w0, which has the weights, as under srun --gpus-per-task=1."""
+def test_workers_that_see_one_card_each_end_in_the_hosts_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server sees the card of w0 alone, as under srun --gpus-per-task=1, and w1 with another card is there first."""
+    monkeypatch.setenv("PACELINE_STAND_IN_ONLY", "0")
     sees_its_own = (
-        "import os\nfrom paceline.session import session\n"
-        'if session() is not None:\n    os.environ["PACELINE_STAND_IN_ONLY"] = str(session().on_host)\n'
+        "import os, time\nfrom paceline.session import session\nhere = session()\n"
+        'if here is not None and here.role == "worker":\n'
+        '    os.environ["PACELINE_STAND_IN_ONLY"] = str(here.on_host)\n'
+        '    time.sleep(2 if here.name == "w0" else 0)  # the result is the same if that is too short\n'
     )
     on_cards = weights_of(tmp_path, "auto", 2, program=sees_its_own + PROGRAM)
     same(weights_of(tmp_path, "host", 2), on_cards)

@@ -329,6 +329,30 @@ TEST_F(AttemptTest, SeveralDevicesGetACardOnlyIfThereIsOne) {
   }
 }
 
+// The servers are children of the first task, and see its card alone.
+TEST_F(AttemptTest, DevicesThatSeeOneCardEachGetTheFirstOnes) {
+  for (const std::string memory : {"auto", "gpu"}) {
+    start(
+        fmt::format("epochs = 100\n{}[[device]]\ncount = 3\n[cluster]\nmemory = \"{}\"\n", kProgram, memory));
+    const auto serving = server(0);
+    const auto w1 = worker("w1"), w0 = worker("w0");
+    w1->say(with_card(attached("path 1"), "GPU-b", 1));
+    EXPECT_FALSE(serving->hears<ServerStart>()) << "they may not see this card";
+    w0->say(with_card(attached("path 0"), "GPU-a", 1));
+    EXPECT_EQ(serving->next<ServerStart>().card, "GPU-a");
+  }
+}
+
+TEST_F(AttemptTest, WeightsAreInTheHostsMemoryIfTheFirstDeviceHasNoCard) {
+  start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n", kProgram));
+  const auto serving = server(0);
+  const auto w1 = worker("w1"), w0 = worker("w0");
+  w1->say(with_card(attached("path 1"), "GPU-b", 1));
+  EXPECT_FALSE(serving->hears<ServerStart>());
+  w0->say(attached("path 0"));
+  EXPECT_EQ(serving->next<ServerStart>().card, "");
+}
+
 TEST_F(AttemptTest, AJobThatInsistsOnACardWaitsForADeviceThatHasOne) {
   start(fmt::format("epochs = 100\n{}[[device]]\ncount = 2\n[cluster]\nmemory = \"gpu\"\n", kProgram));
   const auto serving = server(0);
@@ -1477,6 +1501,59 @@ TEST_F(AnotherAttempt, BeginsWithoutThoseThatDoNotCome) {
   const auto late = worker("w1");
   late->say(attached("path"));
   EXPECT_EQ(take_role(*late), 1);
+}
+
+// A worker is not started again in training, so its card is not known in any later attempt.
+TEST_F(AnotherAttempt, DividesWeightsOverTheCardsOfThoseThatCome) {
+  start_again(fmt::format(
+      "{}[cluster]\nmemory = \"gpu\"\nservers = 2\nhost_patience_s = 0.1\n[[device]]\ncount = 3\n",
+      kProgram));
+  const auto first = server(0), second = server(1);
+  const auto w0 = worker("w0"), w2 = worker("w2");
+  w0->say(with_card(attached("path"), "GPU-a", 3));
+  wait();
+  EXPECT_EQ(attempt().phase(), Phase::kStarting) << "w2 is here, and has not said which card it has";
+  w2->say(with_card(attached("path 2"), "GPU-c", 3));
+  EXPECT_EQ(first->next<ServerStart>().card, "GPU-a");
+  EXPECT_EQ(second->next<ServerStart>().card, "GPU-c");
+  for (FakeServer* one : {first.get(), second.get()}) one->say(started());
+  for (FakeWorker* one : {w0.get(), w2.get()}) {
+    const std::int32_t replica = take_role(*one);
+    for (FakeServer* server : {first.get(), second.get()}) server->say(mapped(replica));
+  }
+  wait();
+  EXPECT_TRUE(attempt().started());
+  EXPECT_EQ(left(), std::vector<std::string>{"w1 did not come within 0.1 s"});
+}
+
+TEST_F(AnotherAttempt, DividesWeightsOnceItWaitsForNobodyMore) {
+  start_again(fmt::format(
+      "{}[cluster]\nmemory = \"gpu\"\nservers = 2\nhost_patience_s = 0.1\n[[device]]\ncount = 2\n",
+      kProgram));
+  const auto first = server(0), second = server(1);
+  const auto w0 = worker("w0");
+  w0->say(with_card(attached("path"), "GPU-a", 2));
+  EXPECT_FALSE(first->hears<ServerStart>());
+  wait();
+  EXPECT_EQ(first->next<ServerStart>().card, "GPU-a");
+  EXPECT_EQ(second->next<ServerStart>().card, "GPU-a");
+  for (FakeServer* one : {first.get(), second.get()}) one->say(started());
+  const std::int32_t replica = take_role(*w0);
+  for (FakeServer* one : {first.get(), second.get()}) one->say(mapped(replica));
+  EXPECT_EQ(w0->next<BeginIteration>().release.clock.value(), 1);
+}
+
+TEST_F(AnotherAttempt, TakesAnotherCardIfTheFirstDeviceIsLost) {
+  for (const std::string memory : {"auto", "gpu"}) {
+    start_again(fmt::format("{}[cluster]\nmemory = \"{}\"\nhost_patience_s = 0.1\n[[device]]\ncount = 2\n",
+                            kProgram, memory));
+    const auto serving = server(0);
+    const auto w1 = worker("w1");
+    w1->say(with_card(attached("path"), "GPU-a", 1));
+    EXPECT_FALSE(serving->hears<ServerStart>());
+    wait();
+    EXPECT_EQ(serving->next<ServerStart>().card, "GPU-a");
+  }
 }
 
 // Servers drop their versions in memory once they start.

@@ -74,11 +74,6 @@ absl::Status JobFacts::frozen_agree(const std::string& worker, const WorkerAttac
       worker, first, others > 1 ? fmt::format(" and {} more tensors", others - 1) : ""));
 }
 
-std::string JobFacts::card(const JobSettings& job) const {
-  const bool one_card = job.devices.size() == 1 || first_.cards == 1;
-  return one_card && job.card_possible ? first_.card : "";
-}
-
 std::vector<std::string> JobFacts::other_constants(const WorkerAttached& attached) const {
   const auto& known = first_.constants;
   std::vector<std::string> others;

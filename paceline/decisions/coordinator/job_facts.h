@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <absl/status/status.h>
-#include "paceline/decisions/coordinator/job_settings.h"
 #include "paceline/decisions/coordinator/messages.h"
 
 namespace paceline::coordinator {
@@ -19,9 +18,6 @@ class JobFacts {
   // Errors: InvalidArgument when that worker has other data, built another model, has other values in a frozen tensor, or
   // brings another state of the optimizer.
   absl::Status agrees(const std::string& worker, const WorkerAttached& attached) const;
-  // The card whose memory shards should be in; empty: in the host's memory. Devices that might use several cards
-  // are better served from the host's memory.
-  std::string card(const JobSettings& job) const;
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
   // the run works; but a person may have loaded the wrong file.
   std::vector<std::string> other_constants(const WorkerAttached& attached) const;

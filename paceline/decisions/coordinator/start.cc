@@ -114,23 +114,30 @@ void Start::split_by_memory(const std::vector<std::string>& cards) {
   if (const auto shares = shares_by_memory(cards, found, model_bytes)) processes_.servers.split_by(*shares);
 }
 
-// One card for each server's shard, empty for the host's memory; nothing while a device may yet come that has one. Several
-// servers take the cards of the devices in turn.
+// One card for each server's shard, empty for the host's memory; nothing while a device may yet come that decides it.
+// The servers see the card of the first device, which was started beside them; other devices may see cards of their own.
+// Several servers take the cards of the devices in turn.
 absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards() const {
   const std::size_t servers = processes_.servers.size();
-  if (!options_.job.card_required) return std::vector(servers, processes_.job_facts->card(options_.job));
-  std::map<DevicePlace, std::string> by_device;
-  std::size_t attached = 0;
+  if (!options_.job.card_possible) return std::vector(servers, std::string());
+  std::map<DevicePlace, const WorkerAttached*> attached;
   for (const auto& [peer, worker] : processes_.workers.all()) {
-    if (worker.attached && !worker.attached->card.empty())
-      by_device.emplace(worker.device, worker.attached->card);
-    attached += worker.attached ? 1 : 0;
+    if (worker.attached) attached.emplace(worker.device, &*worker.attached);
   }
-  const bool enough = servers == 1 && !by_device.empty();
-  if (!enough && attached < options_.job.devices.size()) return std::nullopt;
+  const std::set<DevicePlace> awaited = awaited_cards();
+  if (attached.empty() || awaited.contains(DevicePlace(0))) return std::nullopt;
+  const WorkerAttached& first = *attached.begin()->second;
+  if (!options_.job.card_required) {
+    // Devices that might use several cards are better served from the host's memory.
+    const bool one_card = options_.job.devices.size() == 1 || first.cards == 1;
+    return std::vector(servers, one_card ? first.card : "");
+  }
+  const bool enough = servers == 1 && !first.card.empty();
+  if (!enough && !awaited.empty()) return std::nullopt;
   std::vector<std::string> cards;
-  for (const auto& [device, card] : by_device) {
-    if (std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
+  for (const auto& [device, said] : attached) {
+    const std::string& card = said->card;
+    if (!card.empty() && std::find(cards.begin(), cards.end(), card) == cards.end()) cards.push_back(card);
   }
   if (cards.empty())
     return absl::FailedPreconditionError(
@@ -140,6 +147,16 @@ absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards(
   std::vector<std::string> each;
   while (each.size() < servers) each.push_back(cards[each.size() % cards.size()]);
   return each;
+}
+
+std::set<DevicePlace> Start::awaited_cards() const {
+  const std::vector<DevicePlace> missing = processes_.workers.missing();
+  std::set<DevicePlace> awaited(missing.begin(), missing.end());
+  for (const DevicePlace device : overdue_) awaited.erase(device);
+  for (const auto& [peer, worker] : processes_.workers.all()) {
+    if (!worker.attached) awaited.insert(worker.device);
+  }
+  return awaited;
 }
 
 ServerStart Start::start_order(bool announce) const {
@@ -219,6 +236,7 @@ std::optional<Start::Absent> Start::overdue(SteadyTime::duration listened) {
                      processes_.servers.all_here() && processes_.workers.size() > 0;
   std::vector<DevicePlace> missing = missing_.overdue(processes_.workers.missing(), waits, listened);
   if (missing.empty()) return std::nullopt;
+  overdue_ = missing;
   std::string why =
       fmt::format("{} did not come within {} s", fmt::join(processes_.workers.names(missing), ", "),
                   options_.job.host_patience_s);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -89,6 +90,8 @@ class Start {
   absl::Status check_hosts(std::chrono::duration<double> listened) const;
   std::optional<GoBack> lost_hosts(std::chrono::duration<double> listened) const;
   std::optional<Absent> overdue(SteadyTime::duration listened);
+  // Places whose workers may yet come and say which card they have.
+  std::set<DevicePlace> awaited_cards() const;
   absl::StatusOr<std::optional<std::vector<std::string>>> cards_for_shards() const;
   // Several cards get parts of the model by the memory that they have free.
   void split_by_memory(const std::vector<std::string>& cards);
@@ -108,6 +111,8 @@ class Start {
   bool awaits_copy_;  // waits for a copy of the restart's checkpoint
   FirstWeights first_weights_;
   MissingDevices missing_;
+  std::vector<DevicePlace>
+      overdue_;  // workers that had not come when the wait for them ended; some may have come since
   std::optional<Absent> absent_;
   std::int64_t told_of_ = 0;
 };

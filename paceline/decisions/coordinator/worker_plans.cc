@@ -59,8 +59,9 @@ void WorkerMembership::give_up_without_replicas(SteadyTime::duration listened) {
 void WorkerMembership::begin_without(const Start::Absent& absent) {
   if (!processes_.servers.told_to_start()) {
     const bool any_host_empty = std::ssize(workers_.hosts()) < options_.job.hosts;
-    if (any_host_empty) course_.lose_server(std::nullopt, absent.why + ", and a host has no worker");
-    return;
+    if (any_host_empty) return course_.lose_server(std::nullopt, absent.why + ", and a host has no worker");
+    // Weights in cards wait for all who may have one.
+    return course_.start_servers_if_ready();
   }
   course_.start()->begin_without(absent);
   for (const DevicePlace device : absent.devices) {

@@ -51,8 +51,12 @@ bool LeaderFailover::wants_to_look(SteadyTime now) const {
 LeaderFailover::Step LeaderFailover::look(const Seen& seen, SteadyTime now) {
   looked_ = now;
   if (!seen.leader) return {};
-  if (seen.leader->host != led_by_ && seen.leader->host != host_) {
+  const bool is_known = seen.leader->host == led_by_;
+  const bool moved = is_known && seen.led && !led_at_.empty() && seen.leader->address != led_at_;
+  if (is_known && led_at_.empty()) led_at_ = seen.leader->address;
+  if (seen.leader->host != host_ && (!is_known || moved)) {
     led_by_ = seen.leader->host;
+    led_at_ = seen.leader->address;
     heard_ = now;
     return Follow{*seen.leader};
   }

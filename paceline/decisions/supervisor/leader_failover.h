@@ -1,6 +1,6 @@
-// Decides what a host does when it no longer hears the coordinator. If another host leads the run, it follows
-// that host; if no host leads the run for too long, it leads the run itself. Pure: it takes the contents of
-// the run folder, which all hosts share.
+// Decides what a host does when it no longer hears the coordinator. If another host leads the run, or the one that led
+// is back at another address, it follows that host; if no host leads the run for too long, it leads the run itself.
+// Pure: it takes the contents of the run folder, which all hosts share.
 //
 // Invariant: the holder of the run folder's lock leads the run, and nobody else does.
 #pragma once
@@ -61,7 +61,8 @@ class LeaderFailover {
   std::chrono::duration<double> patience_;
   std::string run_;
   HostRank led_by_;
-  SteadyTime heard_;  // the beginning of the silence
+  std::string led_at_;  // address of led_by_, as the folder named it first or this host followed it
+  SteadyTime heard_;    // the beginning of the silence
   std::optional<SteadyTime> looked_;
 };
 

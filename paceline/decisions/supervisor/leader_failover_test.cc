@@ -98,6 +98,35 @@ TEST_F(LeaderFailoverTest, GoesWhereTheRunIsLedFrom) {
   EXPECT_TRUE(nothing(after(5))) << "once it is there, it waits there";
 }
 
+// Its machine was replaced, and its number and the folder went to another one.
+TEST_F(LeaderFailoverTest, GoesWhereTheLeaderIsBackAtAnotherAddress) {
+  EXPECT_TRUE(nothing(after(2)));
+  folder_.leader->address = "10.0.0.9:7461";
+  EXPECT_TRUE(nothing(after(3))) << "nobody is there yet";
+  folder_.led = true;
+  const auto step = after(4);
+  ASSERT_TRUE(std::holds_alternative<LeaderFailover::Follow>(step));
+  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.host, HostRank(0));
+  EXPECT_EQ(std::get<LeaderFailover::Follow>(step).leader.address, "10.0.0.9:7461");
+  EXPECT_TRUE(nothing(after(7))) << "once it is there, it waits there";
+}
+
+TEST_F(LeaderFailoverTest, GoesAfterALeaderThatItFollows) {
+  folder_.leader = {HostRank(2), "10.0.0.3:7461"};
+  folder_.led = true;
+  ASSERT_TRUE(std::holds_alternative<LeaderFailover::Follow>(after(3)));
+  folder_.leader->address = "10.0.0.9:7461";
+  EXPECT_TRUE(std::holds_alternative<LeaderFailover::Follow>(after(6)));
+}
+
+TEST_F(LeaderFailoverTest, DoesNotFollowItselfToAnotherAddress) {
+  LeaderFailover first(HostRank(0), 30, kRun, start_);
+  folder_.led = true;
+  EXPECT_TRUE(nothing(after(first, 2)));
+  folder_.leader->address = "10.0.0.9:7461";
+  EXPECT_TRUE(nothing(after(first, 4)));
+}
+
 TEST_F(LeaderFailoverTest, SeesThatTheRunIsOver) {
   folder_.over = true;
   EXPECT_TRUE(nothing(after(1)));

@@ -31,6 +31,7 @@
 #include "paceline/tools/cli/models_command.h"
 #include "paceline/tools/cli/program_probe.h"
 #include "paceline/tools/cli/torch_program.h"
+#include "paceline/tools/cli/unused_gpu.h"
 #include "paceline/tools/doctor/cluster_report.h"
 #include "paceline/tools/doctor/shared_cards.h"
 #include "paceline/transport/links/fabric.h"
@@ -62,12 +63,6 @@ int report(const std::vector<Finding>& findings, bool json) {
   const bool failed = std::any_of(findings.begin(), findings.end(),
                                   [](const Finding& one) { return one.health == Health::kFail; });
   return failed ? 2 : 0;
-}
-
-// Whether there is a GPU of NVIDIA or of AMD, with its driver.
-bool has_gpu() {
-  std::error_code error;
-  return std::filesystem::exists("/dev/nvidiactl", error) || std::filesystem::exists("/dev/kfd", error);
 }
 
 // Whether NVIDIA's MPS runs, as programs find it.

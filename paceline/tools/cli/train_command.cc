@@ -49,6 +49,7 @@
 #include "paceline/tools/cli/standard_input.h"
 #include "paceline/tools/cli/startable_program.h"
 #include "paceline/tools/cli/torch_program.h"
+#include "paceline/tools/cli/unused_gpu.h"
 #include "paceline/tools/cli/watchers.h"
 
 namespace paceline::cli {
@@ -309,6 +310,8 @@ absl::StatusOr<std::string> check_job(TrainOptions& options) {
   // A checkpoint has all that a run goes on with.
   if (!model.note.empty() && options.resume.empty() && options.shown != launch::Shown::kNothing)
     launch::print(stderr, model.note + "\n");
+  const std::string unused = unused_gpu_note(*job.program, model);
+  if (!unused.empty() && options.shown != launch::Shown::kNothing) launch::print(stderr, unused + "\n");
   PACELINE_ASSIGN_OR_RETURN(std::string asked, with_program(job, resolved, model, options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig whole, config::parse_job(asked, job_text(options)->file));
   PACELINE_RETURN_IF_ERROR(check_goes_on(whole, options, model.samples));
