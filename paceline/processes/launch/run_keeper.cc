@@ -213,6 +213,7 @@ absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
     return absl::UnavailableError(
         fmt::format("{} is in use there; if all hosts share that disk, set cluster.shared_folder = true",
                     paths.root.string()));
+  store::remove_unfinished_copies(paths.journal());
   about_ = run;
   const auto job = config::parse_job(about_.job_toml(), "job.toml");
   const std::lock_guard lock(mutex_);

@@ -45,3 +45,10 @@ class JournalCopy {
 };
 
 }  // namespace paceline::store
+// Names a file for the snapshot that is passed on to another host; no two have the same number.
+std::filesystem::path passing_snapshot(const std::filesystem::path& journal, int number);
+
+// Removes what processes that were killed left of copies of that journal: snapshots on their way to another host,
+// and journals that were coming from one. Requires: the run folder's lock, and no such copy is under way.
+void remove_unfinished_copies(const std::filesystem::path& journal);
+
