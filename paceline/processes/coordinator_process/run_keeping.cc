@@ -28,8 +28,12 @@ constexpr std::int64_t kMostText = 64 << 20;
 
 std::string text_if_there(const fs::path& file) { return store::read_file(file, kMostText).value_or(""); }
 
-// Snapshots under way are written to files with this in their names.
-constexpr const char* kPassing = ".to-keep-";
+// A keeper that lacks no more than this many batches of changes catches up at once.
+constexpr std::int64_t kNearlyAll = 100;
+
+std::string in_seconds(std::chrono::milliseconds time) {
+  return fmt::format("{:g} s", std::chrono::duration<double>(time).count());
+}
 
 class PassingFile {
  public:
@@ -43,44 +47,53 @@ class PassingFile {
   const fs::path path_;
 };
 
-// Removes the files that a killed coordinator left.
-void remove_passing_files(const store::RunPaths& run) {
-  for (const std::string& name : store::names_in(run.root).value_or(std::vector<std::string>())) {
-    if (name.find(kPassing) != std::string::npos) ::unlink((run.root / name).c_str());
-  }
-}
-
 }  // namespace
 
-RunKeeping::RunKeeping(Options options) : options_(std::move(options)) {
-  if (options_.keeper) remove_passing_files(options_.run);
-}
+RunKeeping::RunKeeping(Options options) : options_(std::move(options)) {}
 
 void RunKeeping::look() {
   if (!options_.keeper) return;
   std::string log = options_.take_log();
   const std::lock_guard lock(mutex_);
-  if (!here()) return;
-  if (!keeper_->begun) {
-    auto snapshot = store::JournalSnapshot::take(options_.run.journal());
-    if (!snapshot.ok()) {
-      spdlog::warn("the journal cannot be given to the host that keeps the run: {}",
-                   message_of(snapshot.status()));
-      keeper_->gone = true;
-    } else {
-      keeper_->snapshot.emplace(*std::move(snapshot));
-      keeper_->begun = true;
-      keeper_->handed = 1;
-      keeper_->checkpoint = newest_;
-      const absl::Status written =
-          runs::write_next_leader(options_.run, {options_.keeper->value(), keeper_->address});
-      if (!written.ok()) spdlog::warn("{}", message_of(written));
-    }
-  } else if (!log.empty()) {
+  if (!connected()) return;
+  if (!keeper_->begun) return begin();
+  if (!log.empty()) {
+    keeper_->waiting += log.size();
     keeper_->statements.push_back(std::move(log));
     ++keeper_->handed;
+    changed_.notify_all();
   }
+  give_up_if_it_stands_still();
+}
+
+void RunKeeping::begin() {
+  auto snapshot = store::JournalSnapshot::take(options_.run.journal());
+  if (!snapshot.ok()) return end(*keeper_, message_of(snapshot.status()));
+  keeper_->snapshot.emplace(*std::move(snapshot));
+  keeper_->begun = true;
+  keeper_->handed = 1;
+  keeper_->checkpoint = newest_;
+  const absl::Status written =
+      runs::write_next_leader(options_.run, {options_.keeper->value(), keeper_->address});
+  if (!written.ok()) spdlog::warn("{}", message_of(written));
   changed_.notify_all();
+}
+
+// Gives up a keeper that copies the journal, if it does not get on. flush() judges one that is here.
+void RunKeeping::give_up_if_it_stands_still() {
+  if (!connected() || here()) return;
+  if (time_left() <= time_left().zero()) {
+    end(*keeper_, "it has not answered for " + in_seconds(options_.patience));
+  } else if (keeper_->waiting > options_.most_waiting) {
+    end(*keeper_, fmt::format("more than {} MB of changes came while it copied the journal",
+                              options_.most_waiting >> 20));
+  }
+}
+
+// How much longer a keeper that copies the journal may be silent.
+std::chrono::steady_clock::duration RunKeeping::time_left() const {
+  if (!keeper_->asked) return options_.patience;
+  return keeper_->last_step + options_.patience - options_.now();
 }
 
 absl::Status RunKeeping::flush() {
@@ -88,37 +101,56 @@ absl::Status RunKeeping::flush() {
   if (!options_.keeper) return absl::OkStatus();
   look();
   std::unique_lock lock(mutex_);
+  await_first(lock);
   say_who_keeps(wait_until_kept(lock));
   say_whether_it_fetches();
   return absl::OkStatus();
 }
 
-// Waits until the keeper has everything that was handed on. False if it is given up or does not come.
-bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
-  const auto kept = [&] { return here() && keeper_->begun && keeper_->kept == keeper_->handed; };
-  // Waits only once for a keeper that is not here. One that comes later begins at the next look().
-  if (!here() && std::exchange(waited_, true)) return false;
-  waited_ = true;
-  std::optional<Awaited> awaited;
-  while (!kept()) {
-    if (here() && !keeper_->begun) {
-      lock.unlock();
-      look();
-      lock.lock();
+// Waits, only once, for a keeper to come and to be here. One that comes later begins at the next look(), and
+// nothing waits for it until it is here.
+void RunKeeping::await_first(std::unique_lock<std::mutex>& lock) {
+  if (std::exchange(waited_, true)) return;
+  if (!changed_.wait_for(lock, options_.first_patience, [this] { return connected(); })) return;
+  const auto latest = options_.now() + options_.copy_patience;
+  while (connected() && !here() && options_.now() < latest) {
+    if (!keeper_->begun) {
+      begin();
       continue;
     }
-    if (changed_.wait_until(lock, patience_until(awaited)) == std::cv_status::no_timeout || kept()) continue;
-    if (here()) keeper_->gone = true;
-    changed_.notify_all();
-    return false;
+    changed_.wait_for(lock, std::min(time_left(), latest - options_.now()));
+    give_up_if_it_stands_still();
   }
-  return true;
+}
+
+// Waits until the keeper, if it is here, has everything that was handed on. False if none is here.
+bool RunKeeping::wait_until_kept(std::unique_lock<std::mutex>& lock) {
+  std::int64_t kept = -1;
+  std::chrono::steady_clock::time_point until;
+  while (here() && keeper_->kept != keeper_->handed) {
+    if (std::exchange(kept, keeper_->kept) != keeper_->kept) until = options_.now() + options_.patience;
+    const auto left = until - options_.now();
+    if (left > left.zero()) {
+      changed_.wait_for(lock, left);
+    } else {
+      end(*keeper_, "it has not answered for " + in_seconds(options_.patience));
+    }
+  }
+  return here();
 }
 
 void RunKeeping::say_who_keeps(bool kept) {
-  if (kept != said_nobody_) return;
-  said_nobody_ = !kept;
+  const Said said = kept ? Said::kKept : connected() ? Said::kCopied : Said::kNotKept;
+  // A keeper that comes and goes is not worth a line each time.
+  if (said == said_ || (said == Said::kCopied && said_ == Said::kNotKept)) return;
+  said_ = said;
   if (kept) return options_.news(fmt::format("host {} keeps a copy of the run again", *options_.keeper));
+  if (said == Said::kCopied) {
+    return options_.news(fmt::format(
+        "host {} does not keep a copy of the run yet, because copying the journal takes long: if this host "
+        "is lost before that, everything that the run does from here on is lost too",
+        *options_.keeper));
+  }
   options_.news(fmt::format(
       "host {} does not keep a copy of the run{}: if this host is lost now, everything that the run "
       "does from here on is lost too",
@@ -146,7 +178,7 @@ void RunKeeping::counted(const std::string& dir, const std::vector<std::string>&
   checkpoint.set_identity(store::checkpoint_identity(dir).value_or(0));
   const std::lock_guard lock(mutex_);
   newest_ = checkpoint;
-  awaited_.reset();
+  awaited_since_.reset();
   if (keeper_ != nullptr) keeper_->checkpoint = std::move(checkpoint);
   changed_.notify_all();
 }
@@ -154,34 +186,29 @@ void RunKeeping::counted(const std::string& dir, const std::vector<std::string>&
 bool RunKeeping::awaits_copy() {
   const std::lock_guard lock(mutex_);
   if (!options_.keeper || !newest_) return false;
-  if (here() && keeper_->fetched.dir() == newest_->dir()) return false;
-  return std::chrono::steady_clock::now() < patience_until(awaited_);
-}
-
-// The end of the patience. It begins anew each time that the keeper has done something.
-std::chrono::steady_clock::time_point RunKeeping::patience_until(std::optional<Awaited>& awaited) const {
-  const std::int64_t steps = here() ? keeper_->steps : -1;
-  if (!awaited || awaited->steps != steps) {
-    const auto patience = here() ? options_.patience : options_.first_patience;
-    awaited = Awaited{steps, std::chrono::steady_clock::now() + patience};
-  }
-  return awaited->until;
+  if (connected() && keeper_->fetched.dir() == newest_->dir()) return false;
+  const auto now = options_.now();
+  if (!awaited_since_) awaited_since_ = now;
+  if (!connected()) return now < *awaited_since_ + options_.first_patience;
+  if (!here()) return now < *awaited_since_ + options_.copy_patience;
+  return now < std::max(*awaited_since_, keeper_->last_step) + options_.patience;
 }
 
 void RunKeeping::over() {
   if (!options_.keeper) return;
   look();
   std::unique_lock lock(mutex_);
-  if (!here() || !keeper_->begun) return;
+  if (!connected() || !keeper_->begun) return;
   keeper_->over = true;
   ++keeper_->handed;
   changed_.notify_all();
-  changed_.wait_for(lock, options_.patience, [this] { return !here() || keeper_->kept == keeper_->handed; });
+  changed_.wait_for(lock, options_.patience,
+                    [this] { return !connected() || keeper_->kept == keeper_->handed; });
 }
 
 std::string RunKeeping::next_leader() const {
   const std::lock_guard lock(mutex_);
-  return here() && keeper_->kept > 0 ? keeper_->address : "";
+  return connected() && keeper_->kept > 0 ? keeper_->address : "";
 }
 
 // ---- A keeper's call ----
@@ -207,30 +234,45 @@ absl::Status RunKeeping::serve(Call& call) {
     return absl::InvalidArgumentError("who keeps a run says so first");
   if (!options_.keeper || HostRank(hello.keep().host()) != *options_.keeper)
     return absl::FailedPreconditionError("another host keeps this run");
-  const auto keeper = std::make_shared<Keeper>(Keeper{.address = hello.keep().address()});
+  const auto keeper = std::make_shared<Keeper>(Keeper{.address = hello.keep().address(), .call = &call});
   {
     const std::lock_guard lock(mutex_);
-    if (keeper_ != nullptr) keeper_->gone = true;
+    if (keeper_ != nullptr) end(*keeper_, "");
     keeper_ = keeper;
     changed_.notify_all();
   }
   std::jthread answers([&] { hear(call, *keeper); });
   const absl::Status status = tell(call, *keeper);
-  lose(*keeper);
-  call.cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    end(*keeper, status.ok() ? "" : message_of(status));
+  }
   answers.join();
   return status;
 }
 
-void RunKeeping::lose(Keeper& keeper) {
-  const std::lock_guard lock(mutex_);
-  keeper.gone = true;
+// Hangs up on it, whatever its threads are waiting for.
+void RunKeeping::end(Keeper& keeper, const std::string& trouble) {
+  if (std::exchange(keeper.gone, true)) return;
+  if (!trouble.empty()) trouble_ = trouble;
+  keeper.snapshot.reset();
+  keeper.call->cancel();
   changed_.notify_all();
 }
 
+// False if the keeper has been given up.
+bool RunKeeping::step(Keeper& keeper, bool asked) {
+  const std::lock_guard lock(mutex_);
+  keeper.asked = asked;
+  keeper.last_step = options_.now();
+  return !keeper.gone;
+}
+
 void RunKeeping::hear(Call& call, Keeper& keeper) {
+  std::string trouble;
   for (wire::KeeperMessage answer; call.read(answer);) {
     const std::lock_guard lock(mutex_);
+    keeper.last_step = options_.now();
     if (answer.has_fetching() || answer.has_fetched()) {
       if (answer.has_fetched()) {
         keeper.fetched = answer.fetched();
@@ -240,45 +282,44 @@ void RunKeeping::hear(Call& call, Keeper& keeper) {
             fmt::format("{}: {}", store::printable(fs::path(answer.fetched().dir()).filename().string()),
                         store::printable(error));
       }
-      ++keeper.steps;
       continue;
     }
-    if (answer.has_trouble()) trouble_ = store::printable(answer.trouble());
+    if (answer.has_trouble()) trouble = store::printable(answer.trouble());
     if (!answer.has_kept() || answer.kept() > keeper.handed) break;
     trouble_.clear();
     keeper.kept = std::max(keeper.kept, answer.kept());
-    ++keeper.steps;
+    keeper.here = keeper.here || keeper.handed - keeper.kept <= kNearlyAll;
     changed_.notify_all();
   }
-  lose(keeper);
+  const std::lock_guard lock(mutex_);
+  end(keeper, trouble);
 }
 
 absl::Status RunKeeping::tell(Call& call, Keeper& keeper) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return keeper.begun || keeper.gone; });
   if (keeper.gone) return absl::OkStatus();
-  const store::JournalSnapshot snapshot = *std::exchange(keeper.snapshot, std::nullopt);
+  std::optional<store::JournalSnapshot> snapshot = std::exchange(keeper.snapshot, std::nullopt);
   lock.unlock();
-  PACELINE_RETURN_IF_ERROR(send_journal(call, keeper, snapshot));
+  PACELINE_RETURN_IF_ERROR(send_journal(call, keeper, *std::move(snapshot)));
   send_changes(call, keeper);
   return absl::OkStatus();
 }
 
-absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, const store::JournalSnapshot& snapshot) {
+absl::Status RunKeeping::send_journal(Call& call, Keeper& keeper, store::JournalSnapshot snapshot) {
   wire::KeepOrder order;
   PACELINE_ASSIGN_OR_RETURN(*order.mutable_run(), run_to_keep());
   if (!call.write(order)) return absl::OkStatus();
-  const PassingFile file(fmt::format("{}{}{}", options_.run.journal().string(), kPassing, ++passed_));
-  PACELINE_RETURN_IF_ERROR(snapshot.write(file.path()));
+  const PassingFile file(store::passing_snapshot(options_.run.journal(), ++passed_));
+  PACELINE_RETURN_IF_ERROR(std::move(snapshot).write(file.path(), [&] { return step(keeper, false); }));
+  bool sent = step(keeper, true);
   const auto send = [&](std::string& piece) {
     order.set_journal(piece);
-    const bool sent = call.write(order);
-    const std::lock_guard lock(mutex_);
-    ++keeper.steps;
-    return sent && !keeper.gone;
+    return sent = call.write(order) && step(keeper, true);
   };
   PACELINE_ASSIGN_OR_RETURN(const std::uint32_t crc,
                             store::read_pieces(file.path(), wire::kPieceBytes, send));
+  if (!sent) return absl::OkStatus();  // not all pieces were
   order.set_journal_whole(crc);
   order.set_number(1);
   call.write(order);
@@ -296,6 +337,7 @@ void RunKeeping::send_changes(Call& call, Keeper& keeper) {
     if (!keeper.statements.empty()) {
       const std::string statements = std::move(keeper.statements.front());
       keeper.statements.pop_front();
+      keeper.waiting -= statements.size();
       lock.unlock();
       ++number;
       for (std::size_t at = 0; sent && at < statements.size(); at += wire::kPieceBytes) {

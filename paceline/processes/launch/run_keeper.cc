@@ -1,6 +1,7 @@
 #include "paceline/processes/launch/run_keeper.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <system_error>
@@ -28,6 +29,8 @@ namespace {
 // costs the leader a pass over its whole journal.
 constexpr std::chrono::milliseconds kPause{300};
 constexpr std::chrono::milliseconds kLongPause{10'000};
+// The time between two signs of life.
+constexpr std::chrono::seconds kSignEvery{1};
 // A process that only checks whether a folder is free locks it for a moment.
 constexpr std::chrono::milliseconds kLockPatience{200};
 
@@ -143,13 +146,18 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
     stream->Write(message);
   };
   std::jthread fetcher([&](const std::stop_token& done) { fetch(stub, access, done, say); });
+  // The leader does not see work on the disk here, which takes minutes if the journal is large.
+  std::atomic<bool> copies = false;
+  std::jthread signs([&](const std::stop_token& done) { say_signs_of_life(copies, done, say); });
   wire::KeeperMessage message;
   message.mutable_keep()->set_host(options_.host.value());
   message.mutable_keep()->set_address(options_.address);
   say(message);
   absl::Status status;
   for (wire::KeepOrder order; status.ok() && stream->Read(&order);) {
+    copies = order.has_journal() || order.has_journal_whole();
     status = take(order);
+    copies = incoming_ != nullptr;
     if (status.ok() && order.number() == 0) continue;
     if (status.ok()) {
       message.set_kept(order.number());
@@ -160,8 +168,8 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
   }
   incoming_.reset();
   statements_.clear();
-  fetcher.request_stop();
-  fetcher.join();
+  for (std::jthread* helper : {&fetcher, &signs}) helper->request_stop();
+  for (std::jthread* helper : {&fetcher, &signs}) helper->join();
   if (!status.ok()) {
     stream->WritesDone();
     for (wire::KeepOrder order; stream->Read(&order);) {  // until the leader has heard why
@@ -169,6 +177,18 @@ bool RunKeeper::keep_once(peer::Stub& stub, const rpc::Access& access, const std
   }
   stream->Finish();
   return status.ok();
+}
+
+void RunKeeper::say_signs_of_life(const std::atomic<bool>& copies, const std::stop_token& stop,
+                                  const Say& say) {
+  wire::KeeperMessage goes_on;
+  goes_on.set_fetching(true);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, stop, kSignEvery, [&] { return stop.stop_requested(); })) {
+    lock.unlock();
+    if (copies) say(goes_on);
+    lock.lock();
+  }
 }
 
 absl::Status RunKeeper::take(const wire::KeepOrder& order) {
@@ -213,6 +233,7 @@ absl::Status RunKeeper::begin(const wire::RunToKeep& run) {
     return absl::UnavailableError(
         fmt::format("{} is in use there; if all hosts share that disk, set cluster.shared_folder = true",
                     paths.root.string()));
+  store::remove_unfinished_copies(paths.journal());
   about_ = run;
   const auto job = config::parse_job(about_.job_toml(), "job.toml");
   const std::lock_guard lock(mutex_);
@@ -273,7 +294,7 @@ class ToldSink final : public store::FileSink {
   ToldSink(store::FileSink& to, std::function<void()> tell) : to_(to), tell_(std::move(tell)) {}
   absl::Status write(const void* bytes, std::size_t size) override {
     if (const auto now = std::chrono::steady_clock::now(); now >= next_) {
-      next_ = now + std::chrono::seconds(1);
+      next_ = now + kSignEvery;
       tell_();
     }
     return to_.write(bytes, size);

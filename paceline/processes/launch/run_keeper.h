@@ -5,9 +5,11 @@
 // Invariant: as long as the copy is whole and the run has not ended, its folder has a mark, as if its leader
 // had just been killed. No other process can resume it meanwhile.
 //
-// One thread calls; a thread of its own keeps, and another one fetches checkpoints.
+// One thread calls; a thread of its own keeps, another one fetches checkpoints, and a third one gives signs of
+// life.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -71,6 +73,8 @@ class RunKeeper {
   absl::Status take_journal(const wire::KeepOrder& order);
   // Sends a message to the leader.
   using Say = std::function<void(const wire::KeeperMessage&)>;
+  // Says each second that the copy of the journal goes on, for as long as `copies`.
+  void say_signs_of_life(const std::atomic<bool>& copies, const std::stop_token& stop, const Say& say);
   void fetch(peer::Stub& stub, const rpc::Access& access, const std::stop_token& stop, const Say& say);
   absl::Status fetch(const wire::CheckpointToKeep& checkpoint, peer::Stub& stub, const rpc::Access& access,
                      const std::stop_token& stop, const Say& say) const;

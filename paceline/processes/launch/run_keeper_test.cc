@@ -9,21 +9,11 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/formats/wire/paceline.grpc.pb.h"
-#include "paceline/formats/wire/status.h"
-#include "paceline/processes/coordinator_process/file_calls.h"
-#include "paceline/processes/coordinator_process/run_keeping.h"
-#include "paceline/processes/rpc/port.h"
-#include "paceline/records/store/files.h"
-#include "paceline/records/store/journal.h"
-#include "paceline/records/store/journal_reader.h"
-#include "paceline/records/store/test_directory.h"
+#include "paceline/processes/launch/testing/kept_run.h"
 
 namespace paceline::launch {
 namespace {
@@ -33,120 +23,7 @@ using coordinator_process::FileCalls, coordinator_process::RunKeeping;
 using ::testing::Contains, ::testing::ElementsAre, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-constexpr char kRun[] = "small-run";
-const rpc::Access kKeeperAccess{std::nullopt, "a token"};
-
-bool soon(const std::function<bool()>& come) {
-  for (int i = 0; i < 1000 && !come(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return come();
-}
-
-class NoCheckpoints final : public store::CheckpointSink {
- public:
-  absl::StatusOr<std::string> begin(Version) override { return absl::UnimplementedError(""); }
-  absl::Status finish(const control::ControllerState&, Duration) override { return absl::OkStatus(); }
-  void give_up() override {}
-};
-
-// The leading host's port. The test gives the answers.
-class Service final : public wire::Coordinator::CallbackService {
- public:
-  std::function<absl::Status(RunKeeping::Call&)> keep;
-  std::function<absl::Status(FileCalls::Call&)> file;
-
-  grpc::ServerBidiReactor<wire::KeeperMessage, wire::KeepOrder>* Keep(
-      grpc::CallbackServerContext* context) override {
-    return RunKeeping::Call::start(*context, places_.take(),
-                                   [this](auto& call) { return wire::to_grpc(keep(call)); });
-  }
-  grpc::ServerBidiReactor<wire::FileMessage, wire::FileMessage>* File(
-      grpc::CallbackServerContext* context) override {
-    return FileCalls::Call::start(*context, places_.take(),
-                                  [this](auto& call) { return wire::to_grpc(file(call)); });
-  }
-
- private:
-  rpc::StreamPlaces places_{100};
-};
-
-// A keeper whose messages the test sends.
-struct SpokenKeeper {
-  explicit SpokenKeeper(const std::string& leader)
-      : stub(wire::Coordinator::NewStub(rpc::channel_to(leader, kKeeperAccess))) {
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    stream = stub->Keep(&context);
-  }
-  void expect_hung_up_on() const {
-    wire::KeepOrder order;
-    while (stream->Read(&order)) {
-    }
-    EXPECT_NE(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it was not hung up on";
-  }
-
-  std::unique_ptr<wire::Coordinator::Stub> stub;
-  grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReaderWriter<wire::KeeperMessage, wire::KeepOrder>> stream;
-};
-
-class RunKeeperTest : public ::testing::Test {
- protected:
-  RunKeeperTest() {
-    for (const fs::path& folder : {run_.checkpoints(), kept().root.parent_path()})
-      fs::create_directories(folder);
-    for (const auto& [file, text] : {std::pair(run_.job(), "the job"),
-                                     {run_.asked(), "as host 0 was asked"},
-                                     {run_.root / "origin.json", "{}"},
-                                     {run_.leader(), "0 10.0.0.1:7461\n"}})
-      EXPECT_TRUE(store::atomic_write(file, text).ok());
-    journal_ = *store::Journal::open(run_.journal(), Version(0), store::PowerLoss::kNothing, true);
-    service_.keep = [this](auto& call) { return keeping_.serve(call); };
-    service_.file = [this](auto& call) { return files_.serve(call); };
-    open();
-  }
-  ~RunKeeperTest() override { port_.reset(); }
-
-  void open() {
-    port_ = *rpc::Port::open("127.0.0.1:0", kKeeperAccess, service_, [](const auto&) {});
-  }
-  store::RunPaths kept() const { return {directory_ / "disk1" / kRun}; }
-  std::unique_ptr<RunKeeper> keeper() {
-    auto made = std::make_unique<RunKeeper>(RunKeeper::Options{.host = HostRank(1),
-                                                               .address = "10.0.0.2:7461",
-                                                               .runs_dir = directory_ / "disk1",
-                                                               .asked = "as host 1 was asked"});
-    made->keep(port_->address(), kKeeperAccess);
-    return made;
-  }
-  absl::Status set(const std::string& value) {
-    PACELINE_RETURN_IF_ERROR(journal_->set("key", value));
-    return keeping_.flush();
-  }
-  static std::string value_in(const fs::path& journal) {
-    const auto reader = store::JournalReader::open(journal);
-    return reader.ok() ? reader->run()->at("key") : std::string(reader.status().message());
-  }
-
-  std::string make_checkpoint(const std::string& name);
-
-  static constexpr char kWeights[] = "weights-1-of-1.safetensors";
-  const store::TestDirectory directory_;
-  const store::RunPaths run_{directory_ / "disk0" / kRun};
-  std::unique_ptr<store::Journal> journal_;
-  std::vector<std::string> news_;
-  RunKeeping keeping_{{.run = run_,
-                       .keeper = HostRank(1),
-                       .flush = [this] { return journal_->flush(); },
-                       .take_log = [this] { return journal_->take_log(); },
-                       .news = [this](const std::string& line) { news_.push_back(line); },
-                       .patience = std::chrono::seconds(30),
-                       .first_patience = std::chrono::seconds(30)}};
-  NoCheckpoints none_;
-  FileCalls files_{run_.root, std::nullopt, 1, none_,
-                   [this](const auto& dir, const auto& names) { keeping_.counted(dir, names); }};
-  std::unique_ptr<FileCalls> given_;  // made by make_checkpoint()
-  Service service_;
-  std::unique_ptr<rpc::Port> port_;
-};
+using RunKeeperTest = KeptRun;
 
 // A flushed journal is on the keeper's disk: the test need not wait for anything.
 TEST_F(RunKeeperTest, HasAFlushedJournal) {
@@ -175,20 +52,6 @@ TEST_F(RunKeeperTest, ALargeChangeComesWhole) {
   const std::string large(5 << 20, 'x');
   ASSERT_TRUE(set(large).ok());
   EXPECT_EQ(value_in(kept().journal()), large);
-}
-
-// Makes a checkpoint of that version that counts; the leader has its files for anybody who asks.
-std::string RunKeeperTest::make_checkpoint(const std::string& name) {
-  const fs::path folder = run_.checkpoints() / name;
-  fs::create_directory(folder);
-  EXPECT_TRUE(store::atomic_write(folder / kWeights, name + " weights").ok());
-  EXPECT_TRUE(store::atomic_write(folder / "state.json", "as it was then").ok());
-  // The leader serves it as the checkpoint that the attempt goes on from.
-  coordinator::Restart restart;
-  restart.checkpoint_dir = folder.string();
-  given_ = std::make_unique<FileCalls>(run_.root, restart, 1, none_);
-  service_.file = [&](auto& call) { return given_->serve(call); };
-  return folder.string();
 }
 
 TEST_F(RunKeeperTest, CheckpointsThatCountAreFetched) {
@@ -356,18 +219,12 @@ TEST_F(RunKeeperTest, AnotherHostIsNotTaken) {
 
 // The keeper is connected and silent: the run does not wait for it for ever.
 TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
-  RunKeeping impatient({.run = run_,
-                        .keeper = HostRank(1),
-                        .flush = [this] { return journal_->flush(); },
-                        .take_log = [this] { return journal_->take_log(); },
-                        .news = [this](const std::string& line) { news_.push_back(line); },
-                        .patience = std::chrono::milliseconds(100),
-                        .first_patience = std::chrono::seconds(10)});
+  auto few = options();
+  few.patience = std::chrono::milliseconds(100);
+  RunKeeping impatient(few);
   service_.keep = [&](auto& call) { return impatient.serve(call); };
   const SpokenKeeper spoken(port_->address());
-  wire::KeeperMessage hello;
-  hello.mutable_keep()->set_host(1);
-  spoken.stream->Write(hello);
+  spoken.say_hello();
   ASSERT_TRUE(journal_->set("key", "a").ok());
   ASSERT_TRUE(impatient.flush().ok());
   EXPECT_THAT(news_, ElementsAre(HasSubstr("host 1 does not keep a copy of the run")));
@@ -379,12 +236,10 @@ TEST_F(RunKeeperTest, AKeeperThatDoesNotAnswerIsGivenUp) {
 // This keeper claims to have kept statements that it was never given.
 TEST_F(RunKeeperTest, AKeeperThatLiesIsHungUpOn) {
   const SpokenKeeper spoken(port_->address());
+  spoken.say_hello();
   wire::KeeperMessage message;
-  message.mutable_keep()->set_host(1);
-  message.mutable_keep()->set_address("10.0.0.9:7461");
-  spoken.stream->Write(message);
   message.set_kept(1'000'000);
-  spoken.stream->Write(message);
+  spoken.say(message);
   spoken.expect_hung_up_on();
   EXPECT_EQ(keeping_.next_leader(), "");
 }

@@ -30,7 +30,7 @@ fs::path temporary_name(const fs::path& path) {
   std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
     number = static_cast<std::uint32_t>(::getpid());
-  return fs::path(fmt::format("{}.partial-{:08x}", path.string(), number));
+  return fs::path(fmt::format("{}{}{:08x}", path.string(), AtomicFile::kUncommitted, number));
 }
 
 }  // namespace

@@ -76,6 +76,9 @@ class FileSink {
 // A file that gets its name only once all of it is on disk; until then a file of that name is untouched.
 class AtomicFile final : public FileSink {
  public:
+  // Its name until commit() is that of the file, this, and a number.
+  static constexpr char kUncommitted[] = ".partial-";
+
   static absl::StatusOr<AtomicFile> create(const std::filesystem::path& path);
   AtomicFile(AtomicFile&&) noexcept = default;
   ~AtomicFile() override;

@@ -18,8 +18,10 @@ namespace {
 
 absl::StatusOr<bool> counts(const Database& journal, Version version, Duration elapsed) {
   if (version == Version(0)) return true;  // every history begins with this version
-  return journal.has_row("SELECT 1 FROM kept_commits WHERE version = ? AND at_ns = ?", version.value(),
-                         std::int64_t{elapsed.count()});
+  // The commit of a checkpoint is one of the last.
+  return journal.has_row(
+      "SELECT 1 FROM kept_commits WHERE version = ? AND at_ns = ? ORDER BY seq DESC LIMIT 1", version.value(),
+      std::int64_t{elapsed.count()});
 }
 
 absl::StatusOr<bool> has_last_commit_of(const fs::path& own, const Database& journal) {

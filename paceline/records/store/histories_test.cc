@@ -57,7 +57,7 @@ struct Half {
   fs::path sent() const {
     fs::path file = run.root / "sent.sqlite";
     fs::remove(file);
-    EXPECT_TRUE(JournalSnapshot::take(run.journal())->write(file).ok());
+    EXPECT_TRUE((*JournalSnapshot::take(run.journal())).write(file).ok());
     return file;
   }
   std::vector<std::string> checkpoints() const {

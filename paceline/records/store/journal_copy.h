@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,12 +18,15 @@
 
 namespace paceline::store {
 
-// A journal as it was when this was made, even if it grows. May be passed on to another thread.
+// A journal as it was when this was made, even if it grows. As long as this exists, the journal's log cannot be
+// begun anew, and grows with it. May be passed on to another thread.
 class JournalSnapshot {
  public:
   static absl::StatusOr<JournalSnapshot> take(const std::filesystem::path& journal);
-  // Writes it into a new file.
-  absl::Status write(const std::filesystem::path& file) const;
+  // Writes it into a new file, which a loss of power may damage, and lets the journal's log go. `goes_on` is
+  // called after each portion. Errors: the disk's; Cancelled once it returns false.
+  absl::Status write(
+      const std::filesystem::path& file, const std::function<bool()>& goes_on = [] { return true; }) &&;
 
  private:
   explicit JournalSnapshot(Database database) : database_(std::move(database)) {}
@@ -43,5 +47,12 @@ class JournalCopy {
   Database database_;  // before its statements, which must be destroyed first
   std::map<std::string, Statement, std::less<>> prepared_;
 };
+
+// Names a file for the snapshot that is passed on to another host; no two have the same number.
+std::filesystem::path passing_snapshot(const std::filesystem::path& journal, int number);
+
+// Removes what processes that were killed left of copies of that journal: snapshots on their way to another host,
+// and journals that were coming from one. Requires: the run folder's lock, and no such copy is under way.
+void remove_unfinished_copies(const std::filesystem::path& journal);
 
 }  // namespace paceline::store

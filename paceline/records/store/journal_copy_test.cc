@@ -44,7 +44,7 @@ class JournalCopyTest : public ::testing::Test {
     return *Journal::open(path_, Version(from), PowerLoss::kNothing, true);
   }
   JournalCopy begin() {
-    EXPECT_TRUE(JournalSnapshot::take(path_)->write(copy_).ok());
+    EXPECT_TRUE((*JournalSnapshot::take(path_)).write(copy_).ok());
     auto copy = JournalCopy::open(copy_);
     EXPECT_TRUE(copy.ok()) << copy.status();
     return *std::move(copy);
@@ -90,11 +90,24 @@ TEST_F(JournalCopyTest, HasEveryRowBitForBit) {
 TEST_F(JournalCopyTest, ASnapshotDoesNotMoveOn) {
   auto journal = open();
   ASSERT_TRUE(journal->set("key", "before").ok());
-  const auto snapshot = JournalSnapshot::take(path_);
+  auto snapshot = JournalSnapshot::take(path_);
   ASSERT_TRUE(snapshot.ok()) << snapshot.status();
   ASSERT_TRUE(journal->set("key", "after").ok());
-  ASSERT_TRUE(snapshot->write(copy_).ok());
+  ASSERT_TRUE((*std::move(snapshot)).write(copy_).ok());
   EXPECT_THAT(rows_of(copy_), HasSubstr("key|before|"));
+}
+
+TEST_F(JournalCopyTest, ASnapshotIsWrittenInPortions) {
+  auto journal = open();
+  ASSERT_TRUE(journal->set("key", std::string(40 << 20, 'x')).ok() && journal->flush().ok());
+  int portions = 0;
+  const absl::Status given_up =
+      (*JournalSnapshot::take(path_)).write(directory_ / "part.sqlite", [&] { return ++portions < 2; });
+  EXPECT_TRUE(absl::IsCancelled(given_up)) << given_up;
+  EXPECT_EQ(portions, 2);
+  ASSERT_TRUE((*JournalSnapshot::take(path_)).write(copy_, [&] { return ++portions > 0; }).ok());
+  EXPECT_EQ(portions, 4);
+  EXPECT_EQ(rows_of(copy_), rows_of(path_));
 }
 
 // A new leader continues the copy in the same way as the journal itself.

@@ -14,6 +14,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/records/store/files.h"
+#include "paceline/records/store/journal_copy.h"
 #include "paceline/records/store/lock_file.h"
 
 namespace paceline::store {
@@ -135,6 +136,7 @@ absl::StatusOr<RunFolder> RunFolder::resume(const fs::path& root) {
   PACELINE_ASSIGN_OR_RETURN(RunPaths paths, find_run(root));
   PACELINE_RETURN_IF_ERROR(expect_own_folders(paths));
   PACELINE_ASSIGN_OR_RETURN(FileDescriptor lock, take_lock(paths));
+  remove_unfinished_copies(paths.journal());
   return RunFolder(std::move(paths), std::move(lock));
 }
 

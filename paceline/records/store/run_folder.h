@@ -65,8 +65,8 @@ class RunFolder {
                                           const std::string& method,
                                           std::chrono::system_clock::time_point now, const std::string& job);
 
-  // Errors: those of find_run; FailedPrecondition if another process uses the folder; InvalidArgument for a
-  // link.
+  // Removes what killed processes left of copies of the journal. Errors: those of find_run; FailedPrecondition
+  // if another process uses the folder; InvalidArgument for a link.
   static absl::StatusOr<RunFolder> resume(const std::filesystem::path& root);
 
   const RunPaths& paths() const { return paths_; }

@@ -17,7 +17,7 @@ namespace paceline::store {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
+using ::testing::AnyOf, ::testing::Contains, ::testing::HasSubstr, ::testing::IsSupersetOf, ::testing::Not;
 
 constexpr std::chrono::system_clock::time_point kNoon{
     std::chrono::milliseconds(1'735'732'800'042)};  // 2025-01-01 12:00
@@ -67,6 +67,18 @@ TEST(RunFolder, ResumesOnlyRuns) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("not a run folder"));
   EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(RunFolder, CopiesThatKilledProcessesLeftAreRemoved) {
+  const TestDirectory directory;
+  const fs::path root = create(directory.path())->paths().root;
+  for (const char* name : {"journal.sqlite", "journal.sqlite.partial-01234567", "journal.sqlite.to-keep-1",
+                           "journal.sqlite.to-keep-1-journal", "journal.sqlite.set-aside"})
+    ASSERT_TRUE(atomic_write(root / name, "a journal").ok());
+  ASSERT_TRUE(RunFolder::resume(root).ok());
+  const auto names = *names_in(root);
+  EXPECT_THAT(names, IsSupersetOf({"journal.sqlite", "journal.sqlite.set-aside"}));
+  EXPECT_THAT(names, Not(Contains(AnyOf(HasSubstr("partial"), HasSubstr("to-keep")))));
 }
 
 TEST(RunFolder, IsForItsOwnerOnly) {

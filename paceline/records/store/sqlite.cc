@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kPatienceMs = 5000;
+constexpr int kPortionPages = 4096;
 constexpr const char* kLook = "SELECT count(*) FROM sqlite_schema";
 
 absl::Status error_of(sqlite3* database, const fs::path& path) {
@@ -177,12 +178,16 @@ void Database::allow_only_rows() const {
   sqlite3_set_authorizer(database_.get(), judge, nullptr);
 }
 
-absl::Status Database::copy_to(const Database& other) const {
+absl::Status Database::copy_to(const Database& other, const std::function<bool()>& goes_on) const {
   sqlite3* to = other.database_.get();
   sqlite3_backup* copy = sqlite3_backup_init(to, "main", database_.get(), "main");
   if (copy == nullptr) return error_of(to, sqlite3_db_filename(to, "main"));
-  const int code = sqlite3_backup_step(copy, -1);
-  if (sqlite3_backup_finish(copy) == SQLITE_OK && code == SQLITE_DONE) return absl::OkStatus();
+  int code = sqlite3_backup_step(copy, kPortionPages);
+  while (code == SQLITE_OK && goes_on()) code = sqlite3_backup_step(copy, kPortionPages);
+  const int finished = sqlite3_backup_finish(copy);
+  if (code == SQLITE_DONE && finished == SQLITE_OK) return absl::OkStatus();
+  if (code == SQLITE_OK && finished == SQLITE_OK)
+    return absl::CancelledError(fmt::format("{}: nobody wants it any more", sqlite3_db_filename(to, "main")));
   return error_of(to, sqlite3_db_filename(to, "main"));
 }
 

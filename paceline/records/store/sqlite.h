@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,8 +111,9 @@ class Database {
   StatementLog* log() const { return log_.get(); }
   // Logs the statements that are prepared from now on.
   void log_changes() { log_ = std::make_unique<StatementLog>(); }
-  // Copies the database, as this connection sees it now, over the other one. Errors: the disk's.
-  absl::Status copy_to(const Database& other) const;
+  // Copies the database, as this connection sees it now, over the other one. `goes_on` is called after each
+  // portion of 16 MB. Errors: the disk's; Cancelled once it returns false.
+  absl::Status copy_to(const Database& other, const std::function<bool()>& goes_on) const;
 
  private:
   struct Close {
