@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <random>
 
@@ -345,6 +347,34 @@ TEST(Card, NamesAnUnknownOne) {
   const auto driver = Driver::load(named.empty() ? PACELINE_STAND_IN_DRIVER : named);
   ASSERT_TRUE(driver.ok());
   EXPECT_EQ(Card::open(*driver, "GPU-none").status().code(), absl::StatusCode::kUnavailable);
+}
+
+// A process that was killed may have had the room: the server then tries again (memory_comes_back.h).
+TEST(Card, AContextThatAFullCardRefusesIsALackOfMemory) {
+  for (const Result refusal : {kOutOfMemory, kDeviceUnavailable}) {
+    static Result answer;
+    answer = refusal;
+    auto full = std::make_shared<Driver>(first_card()->driver());
+    full->primary_context_retain = [](Context*, Device) { return answer; };
+    const absl::Status opened = Card::open(full, first_card()->uuid()).status();
+    EXPECT_EQ(opened.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("has no room for another process"));
+  }
+}
+
+// Drivers before CUDA 11.7 lack some of these under their names of today.
+TEST(Driver, NeedsNoFunctionThatOnlyProgramsCall) {
+  std::ifstream file(PACELINE_STAND_IN_DRIVER, std::ios::binary);
+  std::string library{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string name :
+       {"cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cuMemHostRegister_v2"}) {
+    ASSERT_NE(library.find(name), std::string::npos);
+    for (std::size_t at = library.find(name); at != std::string::npos; at = library.find(name))
+      library[at] = 'X';
+  }
+  const std::string older = testing::TempDir() + "older_driver.so";
+  std::ofstream(older, std::ios::binary) << library;
+  EXPECT_EQ(Driver::load(older).status(), absl::OkStatus());
 }
 
 TEST(Driver, SaysThatThereIsNone) {
