@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -99,7 +101,7 @@ absl::StatusOr<bool> Start::start_servers(bool announce) {
     end_vote();
   }
   split_by_memory(*cards);
-  processes_.servers.start(start_order(announce), weights, *cards);
+  processes_.servers.start(start_order(announce), weights, *cards, holders(*cards));
   return true;
 }
 
@@ -139,6 +141,21 @@ absl::StatusOr<std::optional<std::vector<std::string>>> Start::cards_for_shards(
         "\"auto\" or \"host\"");
   std::vector<std::string> each;
   while (each.size() < servers) each.push_back(cards[each.size() % cards.size()]);
+  return each;
+}
+
+// A device that has not come yet may compute on any card.
+std::vector<std::int32_t> Start::holders(const std::vector<std::string>& cards) const {
+  if (std::holds_alternative<policy::BspSpec>(options_.job.policy))  // all hold the same version
+    return std::vector<std::int32_t>(cards.size(), 1);
+  std::vector<std::int32_t> each;
+  for (const std::string& card : cards) {
+    std::set<DevicePlace> elsewhere;
+    for (const auto& [peer, worker] : processes_.workers.all()) {
+      if (worker.attached && worker.attached->card != card) elsewhere.insert(worker.device);
+    }
+    each.push_back(static_cast<std::int32_t>(options_.job.devices.size() - elsewhere.size()));
+  }
   return each;
 }
 
