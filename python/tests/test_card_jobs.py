@@ -126,13 +126,15 @@ def test_shards_on_two_cards_end_in_the_hosts_bytes(tmp_path: Path) -> None:
     assert len(set(re.findall(r"in the memory of (GPU-\S+)", log))) == 2, log
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 4, 5])
+@pytest.mark.parametrize(("pieces", "devices"), [(1, 1), (3, 1), (5, 1), (6, 1), (10, 3)])
 def test_a_full_card_leaves_the_weights_on_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int, devices: int
 ) -> None:
-    """The optimizer's state, three versions of the weights and a gradient take a piece of 2 MiB each, and tables one more."""
+    """The optimizer's state, its tables, what the server knows of a commit, three versions of the weights, one more for
+    each further worker that does not wait, and a gradient for each worker take a piece of 2 MiB each."""
+    monkeypatch.setenv("PACELINE_STAND_IN_CARDS", "1")
     monkeypatch.setenv("PACELINE_STAND_IN_BYTES", str(pieces * (2 << 20)))
-    ended = train(tmp_path, PROGRAM, 1, memory("auto"))
+    ended = train(tmp_path, PROGRAM, devices, [*memory("auto"), "--set", 'sync.policy="asp"'])
     assert ended.returncode == 0, ended.stderr
     assert "in the host's memory and not in the GPU's: " in ended.stderr + ended.stdout
     assert "MiB more are needed" in ended.stderr + ended.stdout

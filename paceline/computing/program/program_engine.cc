@@ -238,8 +238,7 @@ absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine:
     if (over_) return failed(absl::OkStatus());
   } else {
     PACELINE_RETURN_IF_ERROR(drain(keep_going));
-    const std::lock_guard lock(sharing_);
-    lines = std::exchange(later_, "") + line;
+    lines = take_later() + line;
     owed_ += 1;
   }
   sent_along_ = next;
@@ -247,6 +246,11 @@ absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine:
   PACELINE_RETURN_IF_ERROR(send(lines + next));
   limit_s_ = limit_s;
   return answer(keep_going);
+}
+
+std::string ProgramEngine::take_later() {
+  const std::lock_guard lock(sharing_);
+  return std::exchange(later_, "");
 }
 
 absl::Status ProgramEngine::drain(const engine::KeepGoing& keep_going) {
@@ -379,7 +383,12 @@ void ProgramEngine::expect(std::span<const engine::Batch> batches) {
     }
   }
   told_ = expected_;
-  send(expect_line(batches, dropped)).IgnoreError();
+  {
+    const std::lock_guard lock(sharing_);
+    later_ += expect_line(batches, dropped);
+  }
+  // The program may wait for its GPU, and the GPU for let_begin(): a line that fills the socket would wait for ever.
+  if (!early_) send(take_later()).IgnoreError();
 }
 
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {

@@ -94,6 +94,8 @@ class ProgramEngine final : public engine::Engine {
   void learn(Answer& answer);
   // Says, when it is asked now and then, whether it is worth waiting for the program.
   std::function<absl::Status()> patience(const engine::KeepGoing& keep_going) const;
+  // The lines without an answer that were not sent yet.
+  std::string take_later();
   // Waits for all answers that are owed, and throws them away.
   absl::Status drain(const engine::KeepGoing& keep_going);
   // The runs of these pointers, after the program was told of what memory it has to map for them.
@@ -139,7 +141,8 @@ class ProgramEngine final : public engine::Engine {
   Model model_;
   std::mutex sharing_;  // guards the next two
   Memories memories_;
-  std::string later_;  // lines without an answer that go before the next question
+  std::string
+      later_;  // lines without an answer: go before the next question, or once an early step may begin
   std::optional<engine::Batch> batch_;
   std::int64_t stages_made_ = 0;
   std::vector<engine::Batch> expected_;

@@ -53,9 +53,18 @@ class Bench {
   absl::StatusOr<engine::StepResult> step(const std::vector<std::int32_t>& samples,
                                           const engine::KeepGoing& keep_going = always) {
     EXPECT_TRUE(engine_->prepare({.samples = samples, .step_seed = 7}).ok());
-    return engine_->step(engine::tensor_pointers<const float>(layout(), weights_.floats().data()),
-                         engine::tensor_pointers(layout(), gradient_.floats().data()), engine::kWholeBatch,
-                         keep_going);
+    const auto pointers = engine::tensor_pointers<const float>(layout(), weights_.floats().data());
+    engine::Weights weights(pointers);
+    weights.on_card = on_card_;
+    return engine_->step(weights, engine::tensor_pointers(layout(), gradient_.floats().data()),
+                         engine::kWholeBatch, keep_going);
+  }
+  // From now on the weights are said to be in a GPU's memory.
+  void put_on_card() {
+    on_card_ = true;
+    engine::Memory board = memory_of(weights_, false);
+    board.card = "GPU-1";
+    engine_->share(board);
   }
   std::vector<float> of(const ipc::SharedFloats& floats, std::size_t tensor) const {
     const ps::TensorSpec& spec = layout().tensors()[tensor];
@@ -71,6 +80,7 @@ class Bench {
  private:
   std::unique_ptr<ProgramEngine> engine_;
   ipc::SharedFloats weights_, gradient_;
+  bool on_card_ = false;
 };
 
 TEST(ProgramEngine, KnowsTheModelOfItsProgram) {
@@ -155,6 +165,25 @@ TEST(ProgramEngine, ABusyProgramIsNotToldOfMemoryThatGoes) {
   }
   ASSERT_TRUE(store::atomic_write(may_end, "").ok());
   EXPECT_EQ(evaluate(bench.weights(), always), absl::OkStatus());
+}
+
+// The program's thread waits for its GPU, and the GPU for the word.
+TEST(ProgramEngine, ListsLargeBatchesOnlyOnceAnEarlyStepMayBegin) {
+  Bench bench(options("words"));
+  bench.put_on_card();
+  const auto batch = [](int step) {
+    return engine::Batch{.samples = std::vector<std::int32_t>(20000, 100000 + step), .step_seed = 7};
+  };
+  for (int i = 0; i < 9; ++i) {
+    const std::vector<engine::Batch> next = {batch(i), batch(i + 1)};
+    bench.engine().expect(next);
+    const auto result = bench.step(next.front().samples);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->loss, 100000 + i);
+    EXPECT_EQ(result->metrics.at("early"), i < 5 ? 0 : 1);
+    EXPECT_EQ(result->metrics.at("expected"), 1);
+    EXPECT_THAT(bench.gradient(1), ElementsAre(100000 + i));
+  }
 }
 
 TEST(ProgramEngine, ALossThatIsNoNumberIsOne) {

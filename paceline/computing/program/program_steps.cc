@@ -103,12 +103,13 @@ absl::StatusOr<std::uint32_t> ProgramEngine::begin_step(const std::vector<Placed
       page_->let_begin(number, row - early_->rows.begin());
       early_.reset();
       stepped_early_ += 1;
+      PACELINE_RETURN_IF_ERROR(send(take_later()));
       return number;
     }
   }
   PACELINE_RETURN_IF_ERROR(drain(keep_going));
   const Words words{.page = page_number_, .number = ++steps_};
-  PACELINE_RETURN_IF_ERROR(send(step_line(*batch_, from, to, micro_batch, {}, words)));
+  PACELINE_RETURN_IF_ERROR(send(take_later() + step_line(*batch_, from, to, micro_batch, {}, words)));
   owed_ += 1;
   limit_s_ = options_.step_limit_s;
   return words.number;

@@ -473,6 +473,31 @@ TEST_F(AttemptTest, SeveralServersTakeTheCardsOfTheDevicesInTurn) {
   EXPECT_EQ(second->next<ServerStart>().card, "GPU-b");
 }
 
+// Devices that do not wait for each other hold different versions. One that computes on another card holds none here.
+TEST_F(AttemptTest, ServersKnowHowManyVersionsDevicesOfTheirCardMayHold) {
+  for (const auto& [policy, on_a, on_b] : {std::tuple{"asp", 1, 2}, {"ssp:2", 1, 2}, {"bsp", 1, 1}}) {
+    start(
+        fmt::format("epochs = 100\n{}[[device]]\ncount = 3\n[cluster]\nmemory = \"gpu\"\nservers = 2\n"
+                    "[sync]\npolicy = \"{}\"\n",
+                    kProgram, policy));
+    const auto first = server(0), second = server(1);
+    const auto w0 = worker("w0"), w1 = worker("w1"), w2 = worker("w2");
+    w0->say(with_card(attached("path 0"), "GPU-a", 2));
+    w1->say(with_card(attached("path 1"), "GPU-b", 2));
+    w2->say(with_card(attached("path 2"), "GPU-b", 2));
+    EXPECT_EQ(first->next<ServerStart>().card_holders, on_a) << policy;
+    EXPECT_EQ(second->next<ServerStart>().card_holders, on_b) << policy;
+  }
+}
+
+TEST_F(AttemptTest, ADeviceThatHasNotComeYetMayHoldAVersionOnTheCard) {
+  start(fmt::format("epochs = 100\n{}[[device]]\ncount = 3\n[sync]\npolicy = \"asp\"\n", kProgram));
+  const auto serving = server(0);
+  const auto training = worker("w1");
+  training->say(with_card(attached("path"), "GPU-a", 1));
+  EXPECT_EQ(serving->next<ServerStart>().card_holders, 3);
+}
+
 TEST_F(AttemptTest, AJobThatInsistsOnACardFailsIfNoDeviceHasOne) {
   start(fmt::format("epochs = 100\n{}[cluster]\nmemory = \"gpu\"\n", kProgram));
   const auto serving = server(0);

@@ -170,6 +170,7 @@ struct ServerStart {
   bool take_up = false;
   // The card for the weights, the optimizer's state and the gradients; empty: the host's memory.
   std::string card{};
+  std::int32_t card_holders = 1;  // versions that devices of the card may hold at once
 };
 
 struct MapGradient {

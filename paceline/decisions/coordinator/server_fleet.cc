@@ -153,7 +153,8 @@ std::string ServerFleet::new_key() const {
 }
 
 void ServerFleet::start(const ServerStart& common, const std::vector<std::string>& weights,
-                        const std::vector<std::string>& cards) {
+                        const std::vector<std::string>& cards,
+                        const std::vector<std::int32_t>& card_holders) {
   if (!one_a_host() && common.copies <= 1) log_.emplace(size(), common.version);
   // keys[sender][receiver]
   IdVector<ServerId, IdVector<ServerId, std::string>> keys(size(), IdVector<ServerId, std::string>(size()));
@@ -171,6 +172,7 @@ void ServerFleet::start(const ServerStart& common, const std::vector<std::string
     start.whole_floats = whole_.size();
     if (clips_ && !one_a_host() && size() > 1) start.whole = whole_;
     if (!cards.empty()) start.card = cards[static_cast<std::size_t>(server.value())];
+    if (!card_holders.empty()) start.card_holders = card_holders[static_cast<std::size_t>(server.value())];
     if (!weights.empty()) start.weights_path = weights[static_cast<std::size_t>(server.value())];
     for (const ServerId other : one_a_host() ? ids() : std::vector<ServerId>())
       start.hosts.push_back({.exchange = servers_[other].exchange,

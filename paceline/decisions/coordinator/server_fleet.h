@@ -70,9 +70,9 @@ class ServerFleet {
 
   // Tells each server to start with its own part; `common` is the same for all. `weights`: a gradient buffer
   // with the initial weights, for each shard; none in a restart. `cards`: what is to have each shard (ServerStart::card);
-  // none: the host's memory. Requires: all here, and split.
+  // none: the host's memory. `card_holders`: the same for ServerStart::card_holders. Requires: all here, and split.
   void start(const ServerStart& common, const std::vector<std::string>& weights,
-             const std::vector<std::string>& cards = {});
+             const std::vector<std::string>& cards = {}, const std::vector<std::int32_t>& card_holders = {});
   bool told_to_start() const { return starts_.size() > 0; }
   // The path at which the server was told to find the initial weights. Requires: told to start.
   const std::string& first_weights(ServerId server) const { return starts_[server].weights_path; }

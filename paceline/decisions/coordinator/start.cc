@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -99,7 +101,7 @@ absl::StatusOr<bool> Start::start_servers(bool announce) {
     end_vote();
   }
   split_by_memory(*cards);
-  processes_.servers.start(start_order(announce), weights, *cards);
+  processes_.servers.start(start_order(announce), weights, *cards, holders(*cards));
   return true;
 }
 
@@ -157,6 +159,21 @@ std::set<DevicePlace> Start::awaited_cards() const {
     if (!worker.attached) awaited.insert(worker.device);
   }
   return awaited;
+}
+
+// A device that has not come yet may compute on any card.
+std::vector<std::int32_t> Start::holders(const std::vector<std::string>& cards) const {
+  if (std::holds_alternative<policy::BspSpec>(options_.job.policy))  // all hold the same version
+    return std::vector<std::int32_t>(cards.size(), 1);
+  std::vector<std::int32_t> each;
+  for (const std::string& card : cards) {
+    std::set<DevicePlace> elsewhere;
+    for (const auto& [peer, worker] : processes_.workers.all()) {
+      if (worker.attached && worker.attached->card != card) elsewhere.insert(worker.device);
+    }
+    each.push_back(static_cast<std::int32_t>(options_.job.devices.size() - elsewhere.size()));
+  }
+  return each;
 }
 
 ServerStart Start::start_order(bool announce) const {

@@ -93,6 +93,8 @@ class Start {
   // Places whose workers may yet come and say which card they have.
   std::set<DevicePlace> awaited_cards() const;
   absl::StatusOr<std::optional<std::vector<std::string>>> cards_for_shards() const;
+  // For each of these cards, how many versions its devices may hold at once.
+  std::vector<std::int32_t> holders(const std::vector<std::string>& cards) const;
   // Several cards get parts of the model by the memory that they have free.
   void split_by_memory(const std::vector<std::string>& cards);
   ServerStart start_order(bool announce) const;

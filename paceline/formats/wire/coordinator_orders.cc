@@ -151,6 +151,7 @@ void put(ServerOrder& to, const coordinator::ServerStart& order) {
   message.set_first_passed_on(order.first_passed_on);
   message.set_take_up(order.take_up);
   message.set_card(order.card);
+  message.set_card_holders(order.card_holders);
 }
 
 void put(ServerOrder& to, const coordinator::MapGradient& order) {

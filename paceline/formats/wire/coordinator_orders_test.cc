@@ -171,7 +171,8 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
                                  .checkpoint_files = {"one"},
                                  .first_passed_on = true,
                                  .take_up = true,
-                                 .card = "card"};
+                                 .card = "card",
+                                 .card_holders = 9};
   const std::string tensors = "{ tensors { name: \"a\" shape: 8 } }";
   EXPECT_EQ(
       server(start),
@@ -182,7 +183,8 @@ TEST_F(CoordinatorOrders, ToServersHaveEveryField) {
           " send_key: \"send\" receive_key: \"receive\" } mark_file: \"file\" mark_text: \"text\" copies: 7 "
           "evaluator_host: 8 attempt: \"attempt\" whole " +
           tensors +
-          " by_call: true checkpoint_files: \"one\" first_passed_on: true card: \"card\" take_up: true }");
+          " by_call: true checkpoint_files: \"one\" first_passed_on: true card: \"card\" take_up: true "
+          "card_holders: 9 }");
   EXPECT_EQ(server(coordinator::MapGradient{ReplicaId(1), "path", HostPlace(2), "card"}),
             "map_gradient { replica: 1 path: \"path\" host: 2 card: \"card\" }");
   EXPECT_EQ(server(coordinator::UnmapGradient{ReplicaId(1)}), "unmap_gradient { replica: 1 }");

@@ -80,8 +80,13 @@ absl::StatusOr<std::shared_ptr<Card>> Card::open(std::shared_ptr<const Driver> d
       return absl::UnavailableError(
           fmt::format("memory of {} cannot be shared between processes", card->name_));
   }
-  PACELINE_RETURN_IF_ERROR(
-      cu.check(cu.primary_context_retain(&card->context_, card->device_), "cuDevicePrimaryCtxRetain"));
+  const absl::Status retained =
+      cu.check(cu.primary_context_retain(&card->context_, card->device_), "cuDevicePrimaryCtxRetain");
+  if (absl::IsResourceExhausted(retained))
+    return absl::ResourceExhaustedError(
+        fmt::format("{} has no room for another process, or one process has it alone ({})", card->name_,
+                    std::string(retained.message())));
+  PACELINE_RETURN_IF_ERROR(retained);
   PACELINE_RETURN_IF_ERROR(card->enter());
   AllocationProperties properties;
   properties.location.id = card->device_;

@@ -15,17 +15,22 @@ CardKernels::~CardKernels() {
   if (module_ != nullptr) card_->driver().module_unload(module_);
 }
 
+absl::StatusOr<Function> CardKernels::find(const char* name) {
+  const auto found = functions_.find(std::string_view(name));
+  if (found != functions_.end()) return found->second;
+  const Driver& cu = card_->driver();
+  Function function = nullptr;
+  PACELINE_RETURN_IF_ERROR(cu.check(cu.module_function(&function, module_, name), name));
+  functions_.emplace(name, function);
+  return function;
+}
+
 absl::Status CardKernels::launch_in(const char* name, unsigned blocks, unsigned threads, void* argument) {
   const Driver& cu = card_->driver();
-  auto found = functions_.find(std::string_view(name));
-  if (found == functions_.end()) {
-    Function function = nullptr;
-    PACELINE_RETURN_IF_ERROR(cu.check(cu.module_function(&function, module_, name), name));
-    found = functions_.emplace(name, function).first;
-  }
+  PACELINE_ASSIGN_OR_RETURN(const Function function, find(name));
   void* arguments[] = {argument};
-  return cu.check(
-      cu.launch(found->second, blocks, 1, 1, threads, 1, 1, 0, stream_->get(), arguments, nullptr), name);
+  return cu.check(cu.launch(function, blocks, 1, 1, threads, 1, 1, 0, stream_->get(), arguments, nullptr),
+                  name);
 }
 
 }  // namespace paceline::cuda

@@ -27,6 +27,9 @@ class CardKernels {
   CardKernels& operator=(CardKernels&&) = delete;
   ~CardKernels();
 
+  // Has the driver load a kernel's code. That takes memory of the card, and a later launch may find it full. Errors: there
+  // is no room; there is no such kernel.
+  absl::StatusOr<Function> find(const char* name);
   // Launches a kernel with one argument, on at most so many threads: a kernel goes over its numbers in any grid.
   template <class Argument>
   absl::Status launch(const char* name, std::int64_t threads, Argument argument) {

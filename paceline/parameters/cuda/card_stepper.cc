@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<CardStepper>> CardStepper::create(std::shared_ptr
                               CardTensors::create(card, stepper->stream_, *stepper->kernels_, plan));
     stepper->tensors_.emplace(std::move(tensors));
   }
+  PACELINE_RETURN_IF_ERROR(stepper->prepare_steps());
   return stepper;
 }
 
@@ -91,6 +92,24 @@ absl::Status CardStepper::make_tables(std::span<const Piece> pieces) {
   PACELINE_RETURN_IF_ERROR(
       stream_.upload(address_of(update_.pieces), pieces.data(), pieces.size() * sizeof(Piece)));
   return stream_.upload(address_of(squares_.blocks), blocks.data(), blocks.size() * sizeof(SquaresBlock));
+}
+
+absl::Status CardStepper::prepare_steps() {
+  const ps::OptimizerKind kind = plan_.optimizer.kind;
+  std::vector<const char*> names;
+  if (tensors_) {
+    const std::span<const char* const> all = tensor_kernels(kind);
+    names.assign(all.begin(), all.end());
+    names.push_back(kSquaresBlocksKernel);  // goes with kSquaresLanesKernel
+  } else {
+    names.push_back(kernels_of(kind).step);
+  }
+  if (squares_.block_count > 0)
+    names.insert(names.end(),
+                 {kSquaresLanesKernel, kSquaresBlocksKernel, kSquaresGroupsKernel, kClipFactorKernel});
+  for (const char* const name : names) PACELINE_RETURN_IF_ERROR(kernels_->find(name).status());
+  PACELINE_ASSIGN_OR_RETURN(members_, CardMemory::create(card_, 1));  // the least has room for thousands
+  return absl::OkStatus();
 }
 
 absl::Status CardStepper::set_state(ps::StateStreams state) { return state_->write(state); }

@@ -54,6 +54,8 @@ class CardStepper final : public ps::Stepper {
       : card_(std::move(card)), stream_(std::move(stream)), reads_(std::move(reads)), plan_(plan) {}
   absl::Status make_state(std::span<const Piece> pieces, std::optional<Kept> kept);
   absl::Status make_tables(std::span<const Piece> pieces);
+  // Takes what a step needs of the card: other processes may fill it before the first step.
+  absl::Status prepare_steps();
   absl::Status write_members(const ps::Update& update);
   absl::Status write_numbers(std::span<const ps::StepNumbers> numbers);
   // Writes the weights of narrow tensors into a buffer, as programs read them.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <random>
 
@@ -26,6 +28,29 @@ namespace {
 using ps::OptimizerKind;
 using ps::TensorKind;
 
+// The driver with calls that are counted: those that ask for a part of the card's memory.
+struct Asked {
+  static inline decltype(Driver::memory_create) memory_create;
+  static inline decltype(Driver::module_function) module_function;
+  static inline int count = 0;
+
+  static std::shared_ptr<const Driver> counted(const Driver& driver) {
+    auto counted = std::make_shared<Driver>(driver);
+    memory_create = counted->memory_create;
+    module_function = counted->module_function;
+    counted->memory_create = [](AllocationHandle* handle, std::size_t bytes,
+                                const AllocationProperties* properties, unsigned long long flags) {
+      ++count;
+      return memory_create(handle, bytes, properties, flags);
+    };
+    counted->module_function = [](Function* function, Module module, const char* name) {
+      ++count;
+      return module_function(function, module, name);
+    };
+    return counted;
+  }
+};
+
 std::shared_ptr<Card> first_card() {
   static const std::shared_ptr<Card> card = [] {
     const std::string named = Driver::library_of_environment();
@@ -33,7 +58,7 @@ std::shared_ptr<Card> first_card() {
     EXPECT_TRUE(driver.ok()) << driver.status();
     const auto all = Card::all(**driver);
     EXPECT_TRUE(all.ok() && !all->empty());
-    auto opened = Card::open(*driver, all->front());
+    auto opened = Card::open(Asked::counted(**driver), all->front());
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *std::move(opened);
   }();
@@ -137,7 +162,9 @@ class Pair {
       there.members.push_back({place.wide, weight, share, place.narrow});
     }
     const absl::Status on_host = host_.apply(here);
+    const int asked_at_start = Asked::count;
     const absl::Status on_card = card_.apply(there);
+    ASSERT_EQ(Asked::count, asked_at_start) << "a commit asks for memory of a card that may be full";
     ASSERT_EQ(on_host, on_card);
     ASSERT_EQ(host_.finite(), card_.finite());
   }
@@ -177,6 +204,7 @@ class Pair {
     const std::int64_t floats = ps::Shard::board_floats(layout, look_ahead);
     auto board = memory::WeightWriter::create(
         floats, 1, kept, std::make_unique<CardBuffers>(first_card(), registry_, "board/0", floats));
+    EXPECT_TRUE(board.ok() && board->reserve(3).ok());
     auto plan = std::make_unique<const ps::StepPlan>(ps::StepPlan::of(layout, optimizer, groups));
     std::optional<CardStepper::Kept> slots;
     // A few chunks.
@@ -345,6 +373,34 @@ TEST(Card, NamesAnUnknownOne) {
   const auto driver = Driver::load(named.empty() ? PACELINE_STAND_IN_DRIVER : named);
   ASSERT_TRUE(driver.ok());
   EXPECT_EQ(Card::open(*driver, "GPU-none").status().code(), absl::StatusCode::kUnavailable);
+}
+
+// A process that was killed may have had the room: the server then tries again (memory_comes_back.h).
+TEST(Card, AContextThatAFullCardRefusesIsALackOfMemory) {
+  for (const Result refusal : {kOutOfMemory, kDeviceUnavailable}) {
+    static Result answer;
+    answer = refusal;
+    auto full = std::make_shared<Driver>(first_card()->driver());
+    full->primary_context_retain = [](Context*, Device) { return answer; };
+    const absl::Status opened = Card::open(full, first_card()->uuid()).status();
+    EXPECT_EQ(opened.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("has no room for another process"));
+  }
+}
+
+// Drivers before CUDA 11.7 lack some of these under their names of today.
+TEST(Driver, NeedsNoFunctionThatOnlyProgramsCall) {
+  std::ifstream file(PACELINE_STAND_IN_DRIVER, std::ios::binary);
+  std::string library{std::istreambuf_iterator<char>(file), {}};
+  for (const std::string name :
+       {"cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cuMemHostRegister_v2"}) {
+    ASSERT_NE(library.find(name), std::string::npos);
+    for (std::size_t at = library.find(name); at != std::string::npos; at = library.find(name))
+      library[at] = 'X';
+  }
+  const std::string older = testing::TempDir() + "older_driver.so";
+  std::ofstream(older, std::ios::binary) << library;
+  EXPECT_EQ(Driver::load(older).status(), absl::OkStatus());
 }
 
 TEST(Driver, SaysThatThereIsNone) {

@@ -56,16 +56,10 @@ absl::StatusOr<std::shared_ptr<const Driver>> Driver::load(const std::string& li
   load("cuStreamCreate", driver->stream_create);
   load("cuStreamDestroy_v2", driver->stream_destroy);
   load("cuStreamSynchronize", driver->stream_synchronize);
-  load("cuStreamQuery", driver->stream_query);
-  load("cuStreamWaitValue32_v2", driver->stream_wait_value);
-  load("cuStreamWriteValue32_v2", driver->stream_write_value);
   load("cuMemcpyDtoDAsync_v2", driver->copy);
   load("cuMemcpyHtoDAsync_v2", driver->copy_to_device);
   load("cuMemcpyDtoHAsync_v2", driver->copy_to_host);
   load("cuMemsetD32Async", driver->set_words);
-  load("cuMemHostRegister_v2", driver->host_register);
-  load("cuMemHostUnregister", driver->host_unregister);
-  load("cuMemHostGetDevicePointer_v2", driver->host_device_pointer);
   load("cuModuleLoadData", driver->module_load);
   load("cuModuleUnload", driver->module_unload);
   load("cuModuleGetFunction", driver->module_function);
@@ -81,7 +75,8 @@ absl::Status Driver::check(Result result, const char* call) const {
   const char* name = nullptr;
   if (error_name(result, &name) != 0 || name == nullptr) name = "an unknown error";
   const std::string text = fmt::format("{}: {} ({})", call, name, result);
-  return result == kOutOfMemory ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
+  const bool full = result == kOutOfMemory || result == kDeviceUnavailable;
+  return full ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
 }
 
 }  // namespace paceline::cuda

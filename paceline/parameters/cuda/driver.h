@@ -29,7 +29,8 @@ using Module = ModuleTag*;
 using Function = FunctionTag*;
 
 inline constexpr Result kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-inline constexpr Result kNotReady = 600;   // CUDA_ERROR_NOT_READY
+// CUDA_ERROR_DEVICE_UNAVAILABLE: a full card has no room for another context, or one process has the card alone.
+inline constexpr Result kDeviceUnavailable = 46;
 
 struct Uuid {
   unsigned char bytes[16];
@@ -63,7 +64,7 @@ struct Driver {
   static std::string library_of_environment();
 
   // OK, or Internal with the name of the call and of the error; ResourceExhausted if the card has no memory
-  // left.
+  // left, or may have none.
   absl::Status check(Result result, const char* call) const;
 
   Result (*init)(unsigned flags);
@@ -93,16 +94,10 @@ struct Driver {
   Result (*stream_create)(Stream*, unsigned flags);
   Result (*stream_destroy)(Stream);
   Result (*stream_synchronize)(Stream);
-  Result (*stream_query)(Stream);
-  Result (*stream_wait_value)(Stream, DevicePointer, std::uint32_t value, unsigned flags);
-  Result (*stream_write_value)(Stream, DevicePointer, std::uint32_t value, unsigned flags);
   Result (*copy)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);
   Result (*copy_to_device)(DevicePointer to, const void* from, std::size_t bytes, Stream);
   Result (*copy_to_host)(void* to, DevicePointer from, std::size_t bytes, Stream);
   Result (*set_words)(DevicePointer, std::uint32_t value, std::size_t count, Stream);
-  Result (*host_register)(void*, std::size_t bytes, unsigned flags);
-  Result (*host_unregister)(void*);
-  Result (*host_device_pointer)(DevicePointer*, void*, unsigned flags);
   Result (*module_load)(Module*, const void* image);
   Result (*module_unload)(Module);
   Result (*module_function)(Function*, Module, const char* name);

@@ -106,7 +106,8 @@ absl::Status KeptShards::add(int index, const wire::ServerStart& order, const co
   const int readers = own ? order.readers() + order.hosts_size() : 1;
   if (card != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(
-        auto shard, card->make_shard(std::move(part), job, readers, server::kMostKept, identity_of(order)));
+        auto shard, card->make_shard(std::move(part), job, readers, order.card_holders(), server::kMostKept,
+                                     identity_of(order)));
     kept_.push_back({index, offset, std::move(shard)});
     return absl::OkStatus();
   }

@@ -1,5 +1,6 @@
 #include "paceline/processes/server_process/servers_card.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "paceline/base/status_macros.h"
@@ -60,7 +61,8 @@ absl::StatusOr<std::unique_ptr<cuda::CardStepper>> ServersCard::make_stepper(con
 }
 
 // The one shard at its socket, so its name is known to all.
-absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats, int readers, int kept) {
+absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats, int readers, int holders,
+                                                             int kept) {
   cuda::PieceRegistry& registry = *this;
   auto buffers = std::make_unique<cuda::CardBuffers>(card_, registry, "board/0", floats);
   if (kept_ != nullptr && kept_->find(KeptMemory::kBoard)) {
@@ -70,7 +72,7 @@ absl::StatusOr<memory::WeightWriter> ServersCard::make_board(std::int64_t floats
   PACELINE_ASSIGN_OR_RETURN(memory::WeightWriter board,
                             memory::WeightWriter::create(floats, readers, kept, std::move(buffers)));
   if (kept_ != nullptr) kept_->put(KeptMemory::kBoard, board.memory());
-  PACELINE_RETURN_IF_ERROR(board.reserve(kVersions));
+  PACELINE_RETURN_IF_ERROR(board.reserve(kVersions + std::max(holders, 1) - 1));
   return board;
 }
 
@@ -86,13 +88,14 @@ absl::Status ServersCard::check_gradients_fit(std::size_t replicas) const {
 
 absl::StatusOr<std::unique_ptr<ps::Shard>> ServersCard::make_shard(ps::Layout layout,
                                                                    const config::JobConfig& job, int readers,
-                                                                   int kept, std::uint64_t identity) {
+                                                                   int holders, int kept,
+                                                                   std::uint64_t identity) {
   const std::int64_t floats = ps::Shard::board_floats(layout, job.look_ahead);
   auto plan =
       std::make_unique<const ps::StepPlan>(ps::StepPlan::of(std::move(layout), job.optimizer, job.groups));
   PACELINE_ASSIGN_OR_RETURN(auto stepper, make_stepper(*plan, identity));
   const bool is_new = kept_ == nullptr || !kept_->find(KeptMemory::kBoard);
-  PACELINE_ASSIGN_OR_RETURN(auto board, make_board(floats, readers, kept));
+  PACELINE_ASSIGN_OR_RETURN(auto board, make_board(floats, readers, holders, kept));
   if (is_new) PACELINE_RETURN_IF_ERROR(check_gradients_fit(job.devices.size()));
   return std::make_unique<ps::Shard>(std::move(plan), std::move(board), std::move(stepper));
 }

@@ -32,10 +32,11 @@ class ServersCard final : private cuda::PieceRegistry {
   static absl::StatusOr<std::unique_ptr<ServersCard>> open(const std::string& uuid, const ps::Layout& part,
                                                            std::int64_t offset, KeptMemory* kept);
 
-  // `identity`: identity_of() the order. Errors: the card has no room; the optimizer
-  // steps on processors only; what is kept is of another shard.
+  // `holders`: versions that readers may hold at once. `identity`: identity_of() the order. Errors: the card has no room;
+  // the optimizer steps on processors only; what is kept is of another shard.
   absl::StatusOr<std::unique_ptr<ps::Shard>> make_shard(ps::Layout layout, const config::JobConfig& job,
-                                                        int readers, int kept, std::uint64_t identity);
+                                                        int readers, int holders, int kept,
+                                                        std::uint64_t identity);
   // The place of a replica's gradient of the whole model. The card has memory for the shard's part of it alone, which is
   // zero at first. Errors: the card has no room.
   absl::StatusOr<ps::GradientPlace> gradient(std::int32_t replica);
@@ -68,12 +69,13 @@ class ServersCard final : private cuda::PieceRegistry {
 
   absl::StatusOr<std::unique_ptr<cuda::CardStepper>> make_stepper(const ps::StepPlan& plan,
                                                                   std::uint64_t identity);
-  absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int kept);
+  absl::StatusOr<memory::WeightWriter> make_board(std::int64_t floats, int readers, int holders, int kept);
   // Whether the card has room for so many gradients, which come later. Errors: ResourceExhausted.
   absl::Status check_gradients_fit(std::size_t replicas) const;
 
   // The versions for which the card has room from the start on: the newest, the next one, and one that is kept for the
-  // evaluator or a checkpoint. Programs take what is free, so a later version could find the card full.
+  // evaluator or a checkpoint; beside them what readers hold, but for the one whose gradient makes the next version.
+  // Programs take what is free, so a later version could find the card full.
   static constexpr int kVersions = 3;
 
   std::shared_ptr<cuda::Card> card_;

@@ -3,6 +3,8 @@
 The first argument says how it misbehaves, the second in which step ("from 3": in that one and all later ones), the
 third in which worker only.
 """
+import array
+import fcntl
 import json
 import mmap
 import os
@@ -10,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import time
 
 how = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -20,6 +23,7 @@ stream, answers = (connection.makefile(mode, encoding="utf-8", newline="\n") for
 SIZES = {"w": 3, "mean": 1, "far.b": 20}
 UNITS = [{"name": "near", "tensors": [0, 1], "message_bytes": 8}, {"name": "far", "tensors": [2]}]
 memories, offsets, steps = {}, [], 0
+expected = []  # the samples of the batches that will come
 stages = {}  # key: number; the message that began the iteration
 
 
@@ -51,6 +55,7 @@ def model():
         tensors[2]["name"] = "w"
     return {"type": "model", "tensors": tensors, "samples": 1200, "digest": "numbers", "device": "tpu:0", "batch": 4,
             "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.0},
+            **({"memory": {"kind": "cuda", "device": "GPU-1", "cards": 1, "words": True}} if how == "words" else {}),
             **({"last": True} if how == "takes-last" else {}),
             **({"optimizer_state": {"steps": 7}} if how == "has-state" else {})}
 
@@ -60,6 +65,27 @@ def step(message):
     mean = sum(message["samples"]) / len(message["samples"])
     write(message["gradients"], [[w - mean for w in weights[0]], [mean], [0.0] * 20])
     send(type="stepped", loss=mean, metrics={"seed": message["seed"] % 1000})
+
+
+def bytes_to_read():
+    count = array.array("i", [0])
+    fcntl.ioctl(connection, termios.FIONREAD, count)
+    return count[0]
+
+
+def step_with_words(message):
+    """This thread reads nothing while it waits for its GPU, and the GPU for the word."""
+    word, rows = message["page"], message["page"].get("rows", [])
+    is_late = lambda: struct.unpack_from("I", memories[word["memory"]])[0] < word["number"]
+    while rows and is_late():
+        if bytes_to_read() > 1 << 16 and is_late():
+            sys.exit("a long line came before the word that the GPU waits for")
+        time.sleep(0.001)
+    row = struct.unpack_from("q", memories[word["memory"]], 8)[0]
+    weights = read([[0, rows[row], 0]] if rows else message["weights"])[0]
+    mean = sum(message["samples"]) / len(message["samples"])
+    write(message["gradients"], [[w - mean for w in weights], [mean], [0.0] * 20])
+    send(type="stepped", loss=mean, metrics={"early": len(rows), "expected": expected.count(message["samples"])})
 
 
 def micro_mean(stage, micro):
@@ -157,7 +183,7 @@ while line := stream.readline():
     elif kind == "layout":
         offsets = message["offsets"]
     elif kind == "map":
-        with open(message["path"], "r+b" if message["write"] else "rb") as file:
+        with open(message.get("path") or message["name"], "r+b" if message["write"] else "rb") as file:
             access = mmap.ACCESS_WRITE if message["write"] else mmap.ACCESS_READ
             memories[message["memory"]] = mmap.mmap(file.fileno(), message["bytes"], access=access)
     elif kind == "unmap":
@@ -173,6 +199,11 @@ while line := stream.readline():
         with open(os.environ["END_FILE"], "a") as file:
             file.write(f"{read(message['weights'])[0]}\n")
         send(type="done")
+    elif kind == "expect":
+        kept = expected[message["dropped"]:] if message.get("dropped") is not None else []
+        expected = kept + [batch["samples"] for batch in message["batches"]]
+    elif kind == "step" and "page" in message:
+        step_with_words(message)
     elif kind == "step":
         steps += 1
         first = int(when.removeprefix("from "))
