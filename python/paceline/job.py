@@ -23,8 +23,7 @@ from .host_binding import HostBinding
 from .inventory import Inventory
 from .leaving import Leaving
 from .loading import Drawn, Load, to_device
-from .measures import finite, number, scalar, weight_of
-from .measures import metrics as checked
+from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
 from .optimizer_guard import OptimizerGuard
@@ -151,12 +150,8 @@ class Job(Unsized):
             self._small.computed(len(self.samples) if self._drawn is None else self._drawn)
             assert self._micro is not None
             known = self._drawn if weight is None else weight_of(weight)
-            later = self._finishes_later and known != 0
-            if later and len(self._micro.parts) == 1 and self._words is not None:
-                metrics = self._words.take(metrics)
-            self._micro.measured(
-                scalar(loss, self._device) if later else number(loss, "the loss"), checked(metrics), known, skipped
-            )
+            later = self._device if self._finishes_later and known != 0 else None  # tensors there are read later
+            self._micro.measured(scalar(loss, later), metrics_on(metrics, later), known, skipped)
             if known != 0 and not skipped:
                 self._first.computed(weight is not None)
             self._micro.collect()
@@ -379,6 +374,7 @@ class Job(Unsized):
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
         skipped = micro.skipped or overflowed
         if self._finishes_later and self._words is not None:
+            micro.metrics = self._words.take(micro.metrics)
             known = self._words.places(micro.loss)
             self._binding.finish_later(self._words, micro.skipped)
         else:
