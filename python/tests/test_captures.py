@@ -1,4 +1,4 @@
-"""CUDA graphs of the program, without a GPU: what is refused."""
+"""CUDA graphs of the program, without a GPU: what is refused, and what stays out of a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from card import ON_CARD, needs_card
 from fake_member import Member
 from gpu import STAND_IN
 from scripts import HEAD, LOOP
+from strict_driver import Stream
 
+from paceline.device_binding import CudaTransfers
 from paceline.errors import PacelineError
 from paceline.first_batches import FirstBatches
 from paceline.inventory import PARAMETER
@@ -84,3 +86,36 @@ def test_the_line_about_no_gradient_names_graphs_on_a_gpu(is_cuda: bool) -> None
             first.start()
             first.computed(weighted=False)
     assert str(raised.value).endswith("capture it in the loop, at the first batch") == is_cuda
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_a_backward_pass_that_is_captured_sends_nothing(tmp_path: Path, captures: bool) -> None:
+    """The step sends all at its end."""
+    body = f"""
+import paceline.device_binding as binding
+binding.Transfers.captures = lambda self: job.samples[0] == 0 and {captures}
+binding.Transfers.aside = lambda self: print("aside") or contextlib.nullcontext()
+import contextlib
+model = Net()
+job = paceline.join(model, Points())
+{LOOP}"""
+    with Member(tmp_path, HEAD + body, environment=STAND_IN) as member:
+        _, gradients = member.begin()
+        found = []
+        for _ in range(2):
+            gradients.floats.fill_(17)
+            member.step(range(4))
+            found.append(gradients.floats.clone())
+        gradients.floats.fill_(17)
+        member.step(range(4, 8))
+        assert member.end() == 0, member.log
+        assert member.log.splitlines().count("aside") == (1 if captures else 3)
+        assert torch.equal(*found) and found[0].any() and not (found[0] == 17).any()
+
+
+def test_a_gpu_says_whether_its_stream_captures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    transfers = CudaTransfers(torch.device("cuda", 0))
+    for captures in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=captures: now)
+        assert transfers.captures() == captures
