@@ -22,10 +22,11 @@ from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
 from .leaving import Leaving
-from .loading import Drawn, Load, to_device
+from .loading import Drawn, Load
 from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
+from .moving import Moves
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import write_first
 from .reporting import reporter
@@ -87,6 +88,7 @@ class Job(Unsized):
         self._watch = watch
         self._frozen = frozen
         self._device = device
+        self._moves = Moves(device)
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._first = FirstBatches(inventory, guard.has_scaler)
@@ -233,6 +235,7 @@ class Job(Unsized):
         self._turns.close()
         self._turns = self._work()
         self._micro, self._in_hand = None, False
+        self._moves.forget()
         memory_short.set_free((entry.tensor for entry in self._inventory.entries), self._device)
         self._send(self._given_up.take_answer())
 
@@ -309,8 +312,7 @@ class Job(Unsized):
             if self._drawn == 0:
                 self._micro.nothing()
                 continue
-            if self._device.type != "cpu":
-                batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
+            batch = self._moves.move(batch)  # before the weights, which the device may have to wait for
             is_first = not bound
             if is_first:
                 self._bind(step)
@@ -425,6 +427,7 @@ class Job(Unsized):
     def _let_go(self, message: Message) -> None:
         if self._loader is not None:
             self._loader.close()
+        self._moves.forget()
         self._write_guard.remove()
         self._binding.release()
         self._frozen.finish(job_is_done=not message.get("failed"))

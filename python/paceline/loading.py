@@ -409,18 +409,3 @@ def make_loader(
     if options.get("num_workers", 0) == 0:
         return DirectLoader(loads)
     return AheadLoader(loads, options)
-
-
-def to_device(batch: Any, device: torch.device) -> Any:
-    """The tensors in a batch, moved."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if callable(getattr(batch, "to", None)):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {key: to_device(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(value, device) for value in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(to_device(value, device) for value in batch)
-    return batch
