@@ -1,4 +1,4 @@
-"""Batches on their way to a GPU, without one: which stream copies, and who waits."""
+"""Batches on their way to a GPU, without one: which stream copies, who waits, and what is pinned."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from paceline import moving
+from paceline.loading import Load, make_loader
 from paceline.moving import Moves, to_device
+from paceline.streams import Shards, Stream
 
 
 class Pair(NamedTuple):
@@ -158,3 +161,26 @@ def test_other_programs_copy_on_the_stream_that_computes(monkeypatch: pytest.Mon
     assert card.move(Moves(card.device), [torch.ones(2)]) == ON_CURRENT
     on_cpu = Moves(torch.device("cpu"))
     assert card.move(on_cpu, [torch.ones(2)]) == []
+
+
+@pytest.fixture
+def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 100)  # this host may have no card
+
+
+@pytest.mark.parametrize(
+    ("options", "pins"), [({"pin_memory": True}, True), ({"pin_memory": False}, False), ({}, False)]
+)
+def test_a_batch_is_pinned_without_loader_processes_too(pinned: None, options: dict[str, Any], pins: bool) -> None:
+    train_set = TensorDataset(torch.arange(8.0))
+    assert make_loader(train_set, None, options).get(Load((1, 2), 0))[0].tolist() == ([101, 102] if pins else [1, 2])
+    stream = Stream(Shards(["all"], lambda name: range(8)))
+    drawn = make_loader(stream, None, options).get(Load((0, 1), 0))
+    assert drawn.samples == 2 and bool((drawn.batch > 99).all()) == pins
+
+
+def test_nothing_is_pinned_for_a_model_on_the_cpu(pinned: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    loader = make_loader(TensorDataset(torch.arange(8.0)), None, {"pin_memory": True})
+    assert loader.get(Load((1, 2), 0))[0].tolist() == [1, 2]
