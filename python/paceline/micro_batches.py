@@ -95,6 +95,7 @@ class MicroBatches:
         self._part_weight = 0.0
         if self.is_last and self.weight == 0:
             self.skipped = True
+        self._weighed()
         self.collect()
 
     def measured(
@@ -114,6 +115,10 @@ class MicroBatches:
         self.loss += self._share * loss
         for name, value in metrics.items():
             self._add(name, value)
+        self._weighed()
+
+    def _weighed(self) -> None:
+        """The sum of the losses becomes their mean."""
         if self.is_last and self.weight is not None and not self.skipped:
             self.loss /= self.weight or 1.0
 

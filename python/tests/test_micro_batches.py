@@ -84,6 +84,17 @@ def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
     assert torch.equal(layer.weight.grad, whole / 2)
 
 
+def test_a_loss_is_a_mean_also_if_the_last_part_has_no_sample() -> None:
+    micro = MicroBatches(take_inventory(nn.Linear(5, 3), True), [(0, 1), (2, 3), (4, 5)])
+    for part, (loss, weight) in enumerate([(1.0, 2.0), (4.0, 1.0)]):
+        micro.start(part)
+        micro.measured(loss, {}, weight)
+        micro.collect()
+    micro.start(2)
+    micro.nothing()
+    assert (micro.loss, micro.weight, micro.skipped) == (2.0, 3.0, False)
+
+
 def test_nobody_waits_for_numbers_that_are_read_later() -> None:
     """The number of a tensor on `meta` cannot be read."""
     there = torch.device("meta")
