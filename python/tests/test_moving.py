@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from fake_member import Member
+from scripts import HEAD
 from torch.utils.data import TensorDataset
 
 from paceline import moving
@@ -161,6 +164,24 @@ def test_other_programs_copy_on_the_stream_that_computes(monkeypatch: pytest.Mon
     assert card.move(Moves(card.device), [torch.ones(2)]) == ON_CURRENT
     on_cpu = Moves(torch.device("cpu"))
     assert card.move(on_cpu, [torch.ones(2)]) == []
+
+
+def test_a_job_moves_each_part_of_a_batch(tmp_path: Path) -> None:
+    body = """
+from paceline.moving import Moves
+Moves.move = lambda self, batch: print("moved", len(batch[0])) or [2 * batch[0], batch[1]]
+Moves.forget = lambda self: print("forgot")
+model = Net()
+job = paceline.join(model, Points())
+for x, y in job:
+    print("doubled", torch.equal(x, 2 * Points().x[list(job.samples)]))
+    job.step(0.0)
+"""
+    with Member(tmp_path, HEAD + body) as member:
+        member.begin()
+        member.step(range(5), micro_batch=3)
+        assert member.end() == 0
+        assert member.log.splitlines() == ["moved 3", "doubled True", "moved 2", "doubled True", "forgot"]
 
 
 @pytest.fixture
