@@ -24,8 +24,8 @@ from .errors import PacelineError
 from .flops import counted_flops
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Inventory
 from .kept_memory import KeptMemory
-from .loading import to_device
 from .memory_short import ending_without_memory, set_free
+from .moving import to_device
 from .searching import Searching
 from .seeding import others_now
 from .side_paths import SidePaths

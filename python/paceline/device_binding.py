@@ -146,8 +146,10 @@ class DeviceBinding:
                 bucket.fired.add(index)
                 if len(bucket.fired) == len(bucket.tensors):
                     bucket.fired.clear()
-                    with self._transfers.aside():
-                        self._send(bucket)
+                    # A graph would copy to the host at each replay, and cannot end with a stream that was not joined.
+                    if not self._transfers.captures():
+                        with self._transfers.aside():
+                            self._send(bucket)
 
     def _gather(self, index: int, parameter: torch.Tensor) -> None:
         view = self._views[index]
@@ -241,6 +243,10 @@ class Transfers:
     def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         to.copy_(source)
 
+    def captures(self) -> bool:
+        """Whether what is computed now goes into a graph of the program."""
+        return False
+
     def aside(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
 
@@ -319,6 +325,9 @@ class CudaTransfers(Transfers):
 
     def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
         to.copy_(source, non_blocking=True)
+
+    def captures(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
 
     def aside(self) -> contextlib.AbstractContextManager[Any]:
         self._side.wait_stream(torch.cuda.current_stream(self._device))

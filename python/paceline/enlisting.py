@@ -27,9 +27,10 @@ from .frozen import Frozen
 from .host_binding import HostBinding
 from .inventory import Inventory, take_inventory
 from .job import Job
-from .loading import Drawn, Load, make_loader, to_device
+from .loading import Drawn, Load, make_loader
 from .memories import CUDA, Memories
 from .memory_short import ending_without_memory
+from .moving import to_device
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import OptimizerState, read_state
 from .optimizers import read_optimizer

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .captures import IN_LOOP
 from .errors import PacelineError
 from .inventory import PARAMETER, Inventory
 
@@ -55,7 +56,7 @@ class FirstBatches:
             if self._without_gradient == _MOST_WITHOUT_GRADIENT:
                 raise PacelineError(
                     f"no parameter of the model got a gradient in {_MOST_WITHOUT_GRADIENT} batches; call backward() "
-                    "of a loss that is computed with the model that join() got"
+                    "of a loss that is computed with the model that join() got" + self._of_graphs()
                 )
 
     def instead_of_accumulating(self) -> str:
@@ -72,6 +73,11 @@ class FirstBatches:
         # A gradient that a graph of a GPU has written has the same state as before.
         written = any(now is not None and now != before for now, before in zip(self._states(), self._before))
         return written or self.are_not_zero()
+
+    def _of_graphs(self) -> str:
+        if not any(parameter.is_cuda for parameter in self._parameters):
+            return ""
+        return f". If a CUDA graph computes it that was captured before the loop, {IN_LOOP}"
 
     def are_not_zero(self) -> bool:
         return any(parameter.grad is not None and bool(parameter.grad.any()) for parameter in self._parameters)

@@ -10,6 +10,7 @@ from typing import Callable
 
 import torch
 
+from .captures import check_captures
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
 from .memories import FLOAT, Memories, Span
 from .statistic import Statistics
@@ -40,6 +41,7 @@ class Room:
 
 class FlatWeights:
     def __init__(self, inventory: Inventory, memories: Memories, device: torch.device) -> None:
+        self._model = inventory.model
         self._entries = inventory.entries
         self._memories = memories
         self._device = device
@@ -114,6 +116,7 @@ class FlatWeights:
         self._copied.read()
 
     def _make_views(self) -> None:
+        check_captures(self._model, (entry.tensor for entry in self._entries if in_place(entry)))
         flat = self._room()
         self._views, self._copied = [], Statistics()
         for index, entry in enumerate(self._entries):

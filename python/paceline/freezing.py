@@ -53,21 +53,29 @@ class Freezing:
         """After a backward pass: raises an error if plain PyTorch's next step would be another one."""
         if self._steps == 0 and self._epoch is not None and self._epoch() > 0:
             self._look_at_frozen()
+        # Gradients are looked at only if it matters: a GPU has to be waited for.
+        frozen = [index for index, parameter in enumerate(self._parameters) if not parameter.requires_grad]
+        trained = _with_gradient({index: self._parameters[index] for index in frozen if self._matters(index)})
         for index, parameter in enumerate(self._parameters):
-            differs = self._decays[index] or (self._moves[index] and self._trained[index])
-            # Gradients are looked at only if it matters: a GPU has to be waited for.
-            matters = differs or self._steps == 0 or (self._forgets[index] and not self._moves[index])
-            if parameter.requires_grad or (matters and _has_gradient(parameter)):
+            if parameter.requires_grad or index in trained:
                 if not self._trained[index]:
                     self._check_unfrozen(index)
                     self._trained[index] = True
                 elif self._missed[index]:
                     self._refuse_again(index)
-            elif differs:
+            elif self._differs(index):
                 self._refuse(index)
             else:
                 self._missed[index] = self._trained[index] and self._forgets[index]
         self._steps += 1
+
+    def _differs(self, index: int) -> bool:
+        """Whether a step with a gradient of zero moves the weight."""
+        return self._decays[index] or (self._moves[index] and self._trained[index])
+
+    def _matters(self, index: int) -> bool:
+        """Whether it makes a difference that a frozen parameter has a gradient from before."""
+        return self._differs(index) or self._steps == 0 or (self._forgets[index] and not self._moves[index])
 
     def _look_at_frozen(self) -> None:
         """In a resumed run, or a worker that joins late, a parameter may have been trained before it was frozen."""
@@ -112,6 +120,15 @@ def _some_of(parameter: torch.Tensor) -> torch.Tensor:
     return flat[:: max(1, flat.numel() // _KEPT)].clone()
 
 
-def _has_gradient(parameter: torch.Tensor) -> bool:
-    """From before it was frozen: a program may freeze one part of a model for the backward pass of another one."""
-    return parameter.grad is not None and bool(parameter.grad.any())
+def _with_gradient(parameters: dict[int, torch.Tensor]) -> set[int]:
+    """The numbers of those that have a gradient, found by waiting for the device once.
+
+    They have it from before they were frozen: a program may freeze one part of a model for the backward pass of
+    another one.
+    """
+    given = {number: one.grad for number, one in parameters.items() if one.grad is not None}
+    if not given:
+        return set()
+    device = next(iter(given.values())).device
+    found = torch.stack([gradient.any().to(device) for gradient in given.values()]).tolist()
+    return {number for number, has in zip(given, found) if has}

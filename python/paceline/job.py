@@ -22,11 +22,11 @@ from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
 from .leaving import Leaving
-from .loading import Drawn, Load, to_device
-from .measures import finite, number, scalar, weight_of
-from .measures import metrics as checked
+from .loading import Drawn, Load
+from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
 from .micro_batches import MicroBatches, cut
+from .moving import Moves
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import write_first
 from .reporting import reporter
@@ -88,6 +88,7 @@ class Job(Unsized):
         self._watch = watch
         self._frozen = frozen
         self._device = device
+        self._moves = Moves(device)
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._first = FirstBatches(inventory, guard.has_scaler)
@@ -151,12 +152,8 @@ class Job(Unsized):
             self._small.computed(len(self.samples) if self._drawn is None else self._drawn)
             assert self._micro is not None
             known = self._drawn if weight is None else weight_of(weight)
-            later = self._finishes_later and known != 0
-            if later and len(self._micro.parts) == 1 and self._words is not None:
-                metrics = self._words.take(metrics)
-            self._micro.measured(
-                scalar(loss, self._device) if later else number(loss, "the loss"), checked(metrics), known, skipped
-            )
+            later = self._device if self._finishes_later and known != 0 else None  # tensors there are read later
+            self._micro.measured(scalar(loss, later), metrics_on(metrics, later), known, skipped)
             if known != 0 and not skipped:
                 self._first.computed(weight is not None)
             self._micro.collect()
@@ -238,6 +235,7 @@ class Job(Unsized):
         self._turns.close()
         self._turns = self._work()
         self._micro, self._in_hand = None, False
+        self._moves.forget()
         memory_short.set_free((entry.tensor for entry in self._inventory.entries), self._device)
         self._send(self._given_up.take_answer())
 
@@ -314,8 +312,7 @@ class Job(Unsized):
             if self._drawn == 0:
                 self._micro.nothing()
                 continue
-            if self._device.type != "cpu":
-                batch = to_device(batch, self._device)  # before the weights, which the device may have to wait for
+            batch = self._moves.move(batch)  # before the weights, which the device may have to wait for
             is_first = not bound
             if is_first:
                 self._bind(step)
@@ -379,6 +376,7 @@ class Job(Unsized):
         overflowed = self._guard.overflowed()  # a scaler is updated in any case
         skipped = micro.skipped or overflowed
         if self._finishes_later and self._words is not None:
+            micro.metrics = self._words.take(micro.metrics)
             known = self._words.places(micro.loss)
             self._binding.finish_later(self._words, micro.skipped)
         else:
@@ -429,6 +427,7 @@ class Job(Unsized):
     def _let_go(self, message: Message) -> None:
         if self._loader is not None:
             self._loader.close()
+        self._moves.forget()
         self._write_guard.remove()
         self._binding.release()
         self._frozen.finish(job_is_done=not message.get("failed"))

@@ -18,6 +18,7 @@ from typing import Any, Callable, NamedTuple
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from .allocator import keep_freed_memory
 from .autocast import without_autocast
@@ -183,10 +184,11 @@ def _draws_nothing(train_set: Any) -> bool:
 
 
 class DirectLoader:
-    """Reads in this process."""
+    """Reads in this process. `pins`: each batch goes to pinned memory, if the process computes on a GPU."""
 
-    def __init__(self, loads: Loads) -> None:
+    def __init__(self, loads: Loads, pins: bool = False) -> None:
         self._loads = loads
+        self._pins = pins
 
     def expect(self, expected: Sequence[Load]) -> None:
         pass
@@ -196,6 +198,9 @@ class DirectLoader:
         with without_autocast():
             batch = self._loads[load]
         self._loads.arrived(batch)
+        # A process that computes on the CPU makes no context of a GPU.
+        if self._pins and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            return pin_memory(batch)  # type: ignore[no-untyped-call]
         return batch
 
     def lengths(self) -> dict[str, Any]:
@@ -407,20 +412,5 @@ def make_loader(
     else:
         loads = Loads(train_set, collate_fn)
     if options.get("num_workers", 0) == 0:
-        return DirectLoader(loads)
+        return DirectLoader(loads, bool(options.get("pin_memory")))
     return AheadLoader(loads, options)
-
-
-def to_device(batch: Any, device: torch.device) -> Any:
-    """The tensors in a batch, moved."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if callable(getattr(batch, "to", None)):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {key: to_device(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(value, device) for value in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(to_device(value, device) for value in batch)
-    return batch

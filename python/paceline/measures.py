@@ -31,12 +31,12 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex()
 
 
-def scalar(value: Any, device: torch.device) -> float | torch.Tensor:
+def scalar(value: Any, device: torch.device | None, what: str = "the loss") -> float | torch.Tensor:
     """Does the same as number(), but a tensor on this device stays there, so that nobody waits for it."""
     if _is_scalar(value) and value.device == device:
         tensor: torch.Tensor = value.detach().double().reshape(())
         return tensor
-    return number(value, "the loss")
+    return number(value, what)
 
 
 def weight_of(value: Any) -> float:
@@ -58,11 +58,6 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def is_metric(name: object, value: Any, device: torch.device) -> bool:
-    """Whether this is a tensor on this device that metrics() would take."""
-    return _is_name(name) and _is_scalar(value) and bool(value.device == device)
-
-
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and 1 <= len(name.encode()) <= _MOST_NAME
 
@@ -74,17 +69,29 @@ def metrics(values: Mapping[str, Any] | None) -> dict[str, float]:
 
 def measured(values: Mapping[str, Any] | None) -> dict[str, float | None]:
     """All of them, with None for one that is not finite."""
+    return {name: finite(number(value, _said(name))) for name, value in _named(values).items()}
+
+
+def metrics_on(values: Mapping[str, Any] | None, device: torch.device | None) -> dict[str, float | torch.Tensor]:
+    """Does the same as metrics(), but tensors on this device stay there, finite or not."""
+    found = {name: scalar(value, device, _said(name)) for name, value in _named(values).items()}
+    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor) or math.isfinite(value)}
+
+
+def _said(name: str) -> str:
+    return f"the metric {name!r}"
+
+
+def _named(values: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
         raise PacelineError(f"metrics are a dict of numbers and not {_describe(values)}; write a dict: {_EXAMPLE}")
     if len(values) > _MOST_METRICS:
         raise PacelineError(f"{len(values)} metrics are more than {_MOST_METRICS}; leave some out")
-    found: dict[str, float | None] = {}
-    for name, value in values.items():
+    for name in values:
         if not _is_name(name):
             raise PacelineError(
                 f"{name!r:.120} is no name for a metric; write a text of 1 to {_MOST_NAME} bytes, as in {_EXAMPLE}"
             )
-        found[name] = finite(number(value, f"the metric {name!r}"))
-    return found
+    return values

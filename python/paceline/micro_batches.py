@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -33,6 +34,26 @@ def scaled_at_end(parts: Sequence[Part], dtypes: Sequence[torch.dtype]) -> bool:
     return equal and len(parts) & (len(parts) - 1) == 0 and torch.float16 not in dtypes
 
 
+@dataclass
+class LaterMean:
+    """The mean of a metric over the parts in which it is finite, on its device. It is NaN if no part has it."""
+
+    sum: float | torch.Tensor
+    share: float | torch.Tensor  # the samples of these parts, as a part of all
+
+    def add(self, share: float, value: float | torch.Tensor) -> None:
+        if isinstance(value, torch.Tensor):
+            self.share = self.share + share * value.isfinite().double()
+            value = value.nan_to_num(0.0, 0.0, 0.0)
+        else:
+            self.share = self.share + share
+        self.sum = self.sum + share * value
+
+    @property
+    def mean(self) -> float | torch.Tensor:
+        return self.sum / self.share
+
+
 class MicroBatches:
     """The parts of one batch, one after the other: their measurements, and their gradients.
 
@@ -50,9 +71,10 @@ class MicroBatches:
         self._scaled_at_end: bool | None = None  # the first part decides it
         self._counted = 0  # parts that were not skipped
         self.loss: float | torch.Tensor = 0.0  # a tensor if nobody has waited for it
-        self.metrics: dict[str, float] = {}
+        self.metrics: dict[str, float | torch.Tensor] = {}
         self.weight: float | None = None  # sum over the parts so far; None: they count as much as their samples
         self._known: dict[str, float] = {}  # the share of the samples that each metric is of
+        self._later: dict[str, LaterMean] = {}  # metrics that nobody has waited for
         self.skipped = False  # any part of it
 
     def start(self, part: int) -> None:
@@ -73,12 +95,13 @@ class MicroBatches:
         self._part_weight = 0.0
         if self.is_last and self.weight == 0:
             self.skipped = True
+        self._weighed()
         self.collect()
 
     def measured(
         self,
         loss: float | torch.Tensor,
-        metrics: dict[str, float],
+        metrics: Mapping[str, float | torch.Tensor],
         weight: float | None = None,
         skipped: bool = False,
     ) -> None:
@@ -87,16 +110,29 @@ class MicroBatches:
         if weight == 0 and not math.isfinite(loss):  # a mean of nothing
             loss = 0.0
         if len(self.parts) == 1:
-            self.loss, self.metrics = loss, metrics
+            self.loss, self.metrics = loss, dict(metrics)
             return
         self.loss += self._share * loss
         for name, value in metrics.items():
-            before = self._known.get(name, 0.0)
-            self._known[name] = before + self._share
-            if self._known[name] > 0:
-                self.metrics[name] = (before * self.metrics.get(name, 0.0) + self._share * value) / self._known[name]
+            self._add(name, value)
+        self._weighed()
+
+    def _weighed(self) -> None:
+        """The sum of the losses becomes their mean."""
         if self.is_last and self.weight is not None and not self.skipped:
             self.loss /= self.weight or 1.0
+
+    def _add(self, name: str, value: float | torch.Tensor) -> None:
+        before = self._known.get(name, 0.0)
+        if isinstance(value, torch.Tensor) or name in self._later:
+            if name not in self._later:
+                self._later[name] = LaterMean(before * self.metrics.get(name, 0.0), before)
+            self._later[name].add(self._share, value)
+            self.metrics[name] = self._later[name].mean
+            return
+        self._known[name] = before + self._share
+        if self._known[name] > 0:
+            self.metrics[name] = (before * self.metrics.get(name, 0.0) + self._share * value) / self._known[name]
 
     def _weigh(self, weight: float | None, skipped: bool) -> None:
         self._part_weight = weight

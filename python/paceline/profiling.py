@@ -24,8 +24,8 @@ from .cuts import Cuts, Loss, Unit
 from .errors import PacelineError
 from .inventory import Inventory
 from .kept_memory import KeptMemory
-from .loading import to_device
 from .memory_short import ending_without_memory
+from .moving import to_device
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .unit_clock import UnitClock

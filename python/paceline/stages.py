@@ -17,12 +17,13 @@ from .checkpointed_norms import CheckpointedNorms
 from .cuts import Cuts, Loss
 from .errors import PacelineError
 from .inventory import PARAMETER, STATISTIC, Inventory
-from .loading import Load, to_device
+from .loading import Load
 from .measures import finite, number, weight_of
 from .measures import metrics as checked
 from .memories import Memories
 from .memory_short import Computing, is_out_of_memory, out_of_memory, set_free
 from .micro_batches import Part, cut, scaled_at_end
+from .moving import to_device
 from .seeding import seed_step
 from .stage_forward import Ended, StageForward
 from .stage_message import read_message, write_message

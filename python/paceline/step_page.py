@@ -16,7 +16,7 @@ import torch
 from .channel import Message
 from .device_memory import driver
 from .file_memory import FileMemory
-from .measures import is_metric
+from .measures import metrics as checked
 
 _BEGUN, _ROW, _DONE, _VALUES = 0, 8, 64, 128  # bytes
 VALUES = 32
@@ -90,17 +90,16 @@ class Words:
             later["metrics"] = self.metrics
         return {"later": later}
 
-    def take(self, metrics: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Gives metrics that are tensors on the page's device a place, and returns the others."""
-        if not isinstance(metrics, Mapping):
-            return metrics
-        others = dict(metrics)
+    def take(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Gives metrics that are tensors a place, and returns the others. They are on the page's device."""
+        others: dict[str, Any] = {}
         for name, value in metrics.items():
             room = len(self.values) + 2 < VALUES  # beside the loss
-            if room and is_metric(name, value, self.page.device):
+            if room and isinstance(value, torch.Tensor):
                 self.metrics[name] = self.later(value)
-                del others[name]
-        return others
+            else:
+                others[name] = value
+        return checked(others)
 
 
 def _signed(number: int) -> int:

@@ -12,9 +12,10 @@ from stage_models import SAMPLES
 
 from paceline.cuts import Cuts, find_cuts
 from paceline.inventory import PARAMETER, STATISTIC, Inventory, take_inventory
-from paceline.loading import Load, Loads, to_device
+from paceline.loading import Load, Loads
 from paceline.memories import FLOAT, Memories
 from paceline.micro_batches import MicroBatches, cut
+from paceline.moving import to_device
 from paceline.seeding import seed_step
 from paceline.stage_forward import StageForward
 from paceline.stages import Stages

@@ -64,6 +64,9 @@ def install() -> None:
             print("copied", driver.has(to) + driver.has(source))
             super().copy(to, source)
 
+        def captures(self) -> bool:
+            return False
+
         def aside(self) -> contextlib.AbstractContextManager[Any]:
             return contextlib.nullcontext()
 

@@ -161,6 +161,25 @@ def test_a_parameter_that_is_frozen_behind_its_backward_pass_misses_no_step() ->
         freezing.check()
 
 
+def test_gradients_of_frozen_parameters_are_looked_at_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU has to be waited for: at the first step for each frozen parameter, later for those that Adam moves."""
+    net = model()
+    freezing = Freezing(take_inventory(net), OPTIMIZERS["adam"](net.parameters()))
+    waits: list[int] = []
+    plain = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: waits.append(self.numel()) or plain(self))
+    monkeypatch.setattr(torch.Tensor, "__bool__", lambda self: pytest.fail("waits for one parameter alone"))
+    for _ in range(2):
+        net.zero_grad()
+        net.requires_grad_(True)
+        net(torch.ones(1, 2)).sum().backward()
+        net.requires_grad_(False)
+        freezing.check()
+    net.requires_grad_(True)
+    freezing.check()
+    assert waits == [4, 4]
+
+
 def test_a_parameter_that_no_group_has_may_be_frozen() -> None:
     net = model()
     freezing = Freezing(take_inventory(net), torch.optim.Adam(net[1].parameters()))

@@ -217,7 +217,9 @@ def test_what_a_loader_wishes() -> None:
     from paceline.integrations.data_loaders import wishes_of
 
     loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, shuffle=True, drop_last=True)
-    assert wishes_of(loader) == {"batch_size": 5, "collate_fn": loader.collate_fn, "drop_last": False}
+    plain = {"batch_size": 5, "collate_fn": loader.collate_fn, "drop_last": False}
+    assert wishes_of(loader) == {**plain, "pin_memory": False}
+    assert wishes_of(DataLoader(TensorDataset(torch.zeros(10, 2)), 5, pin_memory=True))["pin_memory"]
     assert wishes_of(DataLoader(TensorDataset(torch.zeros(10, 2)), 3, drop_last=True))["drop_last"]
     loader = DataLoader(TensorDataset(torch.zeros(10, 2)), 5, num_workers=2, prefetch_factor=3)
     wishes = wishes_of(loader)

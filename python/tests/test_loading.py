@@ -21,7 +21,8 @@ from scripts import HEAD
 
 from paceline.channel import Channel
 from paceline.errors import PacelineError
-from paceline.loading import AheadLoader, DirectLoader, Load, Loads, make_loader, to_device
+from paceline.loading import AheadLoader, DirectLoader, Load, Loads, make_loader
+from paceline.moving import to_device
 from paceline.streams import Shards, Stream
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from paceline.inventory import take_inventory
+from paceline.measures import metrics_on, scalar
 from paceline.micro_batches import MicroBatches, cut, scaled_at_end
 
 
@@ -80,6 +82,48 @@ def test_a_part_of_no_sample_behind_others_changes_nothing() -> None:
     micro.start(1)
     micro.nothing()
     assert torch.equal(layer.weight.grad, whole / 2)
+
+
+def test_a_loss_is_a_mean_also_if_the_last_part_has_no_sample() -> None:
+    micro = MicroBatches(take_inventory(nn.Linear(5, 3), True), [(0, 1), (2, 3), (4, 5)])
+    for part, (loss, weight) in enumerate([(1.0, 2.0), (4.0, 1.0)]):
+        micro.start(part)
+        micro.measured(loss, {}, weight)
+        micro.collect()
+    micro.start(2)
+    micro.nothing()
+    assert (micro.loss, micro.weight, micro.skipped) == (2.0, 3.0, False)
+
+
+def test_nobody_waits_for_numbers_that_are_read_later() -> None:
+    """The number of a tensor on `meta` cannot be read."""
+    there = torch.device("meta")
+    micro = MicroBatches(take_inventory(nn.Linear(5, 3), True), [(0, 1), (2, 3, 4), (5,)])
+    for part in range(3):
+        micro.start(part)
+        metrics = metrics_on({"there": torch.ones((), device=there), "here": torch.ones(1), "plain": part}, there)
+        micro.measured(scalar(torch.ones(1, device=there), there), metrics)
+    assert micro.metrics.pop("there").device == there == micro.loss.device  # type: ignore[union-attr]
+    assert micro.metrics == {"here": 1.0, "plain": pytest.approx((3 * 1 + 2) / 6)}
+
+
+def test_a_metric_is_the_mean_over_the_parts_that_have_it() -> None:
+    here = torch.device("cpu")
+    nan, two, five = math.nan, torch.tensor(2.0), torch.tensor(5.0)
+    values: dict[str, list[Any]] = {
+        "all": [two, two, five],
+        "not finite": [torch.tensor(nan), two, five],
+        "read and not": [2.0, two, 5.0],
+        "never": [torch.tensor(nan), torch.tensor(math.inf), torch.tensor(nan)],
+        "never, and read": [nan, math.inf, nan],
+    }
+    for later in (None, here):
+        micro = MicroBatches(take_inventory(nn.Linear(5, 3), True), [(0, 1), (2, 3), (4, 5, 6, 7)])
+        for part in range(3):
+            micro.start(part)
+            micro.measured(0.0, metrics_on({name: value[part] for name, value in values.items()}, later))
+        found = {name: float(value) for name, value in micro.metrics.items() if math.isfinite(value)}
+        assert found == pytest.approx({"all": 3.5, "not finite": 4.0, "read and not": 3.5})
 
 
 def test_a_last_part_of_one_sample_takes_one_from_the_part_before_it() -> None:

@@ -15,7 +15,8 @@ from paceline.binding import has_own_memory
 from paceline.cuts import find_cuts
 from paceline.inventory import take_inventory
 from paceline.kept_memory import KeptMemory
-from paceline.loading import Load, to_device
+from paceline.loading import Load
+from paceline.moving import to_device
 from paceline.stage_forward import StageForward
 from paceline.stages import Stages
 from paceline.trees import leaves

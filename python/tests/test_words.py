@@ -18,7 +18,7 @@ from scripts import HEAD
 from test_card import check_gradients
 
 from paceline import device_memory
-from paceline.measures import scalar
+from paceline.measures import metrics_on, scalar
 from paceline.step_page import Words
 
 BODY = """
@@ -30,6 +30,9 @@ for x, y in job:
     more = {}
     if len(job.samples) == 5:
         more = {"metrics": {"twice": 2 * loss, "three": 3.0}}
+    elif job.samples[0] >= 32:
+        odd = x.new_tensor(float("nan") if 32 in job.samples else 3.0)
+        more = {"metrics": {"first": x[0, 0], "odd": odd, "none": 0 * odd / 0, "plain": float(job.samples[0])}}
     elif len(job.samples) == 6:
         more = {"skipped": True}
     job.step(loss, **more)
@@ -161,7 +164,7 @@ def test_numbers_on_another_device_are_read_at_once() -> None:
     page: Any = SimpleNamespace(device=here)
     words = Words(page, 1, ())
     metrics = {"here": torch.ones((), device=here), "there": torch.ones((), device=there), "plain": 2.0}
-    assert words.take(metrics) == {"there": torch.ones(()), "plain": 2.0}
+    assert words.take(metrics_on(metrics, here)) == {"there": 1.0, "plain": 2.0}
     loss = torch.ones((), device=here)
     assert words.places(scalar(loss, here)) == {"later": {"loss": 2, "metrics": {"here": 1}}}
     read = scalar(torch.ones(1, device=there), here)
@@ -230,6 +233,20 @@ def test_micro_batches_have_the_loss_of_a_step_that_is_waited_for(member: Member
     number = page.order(range(12), micro_batch=micro_batch)
     loss = page.value(number, member.receive("stepped")["later"]["loss"])
     assert loss == waited["loss"] and torch.equal(member.memories[1].floats, expected)
+
+
+@pytest.mark.parametrize(("micro_batch", "first"), [(8, 33), (4, 32)])
+def test_metrics_of_micro_batches_come_along(member: Member, micro_batch: int, first: int) -> None:
+    page, samples = Page(member, 1), range(first, first + 8)
+    waited = member.step(samples, micro_batch=micro_batch)["metrics"]
+    assert set(waited) == {"first", "odd", "plain"}
+    number = page.order(samples, micro_batch=micro_batch)
+    said = member.receive("stepped")
+    assert math.isfinite(page.value(number, 0))
+    assert said["metrics"] == {"plain": waited["plain"]}
+    later = {name: page.value(number, at) for name, at in said["later"]["metrics"].items()}
+    assert later.pop("first") == pytest.approx(waited["first"]) and later.pop("odd") == waited["odd"] == 3.0
+    assert math.isnan(later.pop("none")) and not later
 
 
 def test_boards_that_the_gpu_cannot_choose_among_are_waited_for(member: Member) -> None:

@@ -51,6 +51,7 @@ def wishes_of(loader: Any) -> dict[str, Any]:
             f"the training DataLoader has a {type(sampler).__name__}; Paceline leases the samples, so that each is "
             "trained on exactly once an epoch: leave sampler= out"
         )
-    wishes = {name: getattr(loader, name) for name in _PROCESSES} if loader.num_workers else {}
+    names = _PROCESSES if loader.num_workers else ("pin_memory",)
+    wishes = {name: getattr(loader, name) for name in names}
     drops = bool(batches.drop_last and samples % batches.batch_size)
     return {"batch_size": batches.batch_size, "collate_fn": loader.collate_fn, "drop_last": drops, **wishes}
