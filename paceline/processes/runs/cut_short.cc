@@ -19,15 +19,13 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
   for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
     const auto job_toml = about.find(job_key(one->number));
     if (job_toml == about.end()) continue;  // the attempt never came to train
-    std::optional<Version> newest;
-    PACELINE_RETURN_IF_ERROR(journal->commits(
-        [&](Time, const control::CommitRecord& commit) { newest = commit.version; }, one->number));
-    if (!newest) continue;
+    PACELINE_ASSIGN_OR_RETURN(const auto committed, journal->committed(one->number));
+    if (!committed) continue;
     if (about.contains(lost_commits_key(one->number))) return std::nullopt;
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,
         config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));
-    coordinator::CutShortAttempt found{*newest, job.without};
+    coordinator::CutShortAttempt found{committed->newest, job.without};
     std::sort(found.without.begin(), found.without.end());
     return found;
   }

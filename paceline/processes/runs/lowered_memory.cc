@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<double>> lowered_memory(const config::JobConfig& job,
     const auto options = config::replanner_options(then, config::RunTime::kWall);
     if (!options) continue;
     Lowered lowered(then, *options);
-    PACELINE_RETURN_IF_ERROR(journal.planning(lowered, attempt.number));
+    PACELINE_RETURN_IF_ERROR(journal.short_memory(lowered, attempt.number));
     lowered.add_to(least_mb, then);
   }
   std::vector<double> each;

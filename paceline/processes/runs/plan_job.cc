@@ -46,25 +46,15 @@ std::optional<planner::Plan> of_devices(planner::Plan plan, const config::JobCon
 // The last plan that was adopted, for the devices of `job`.
 absl::StatusOr<std::optional<planner::Plan>> last_adopted(store::JournalReader& journal,
                                                           const config::JobConfig& job) {
-  std::optional<planner::Plan> last;
-  std::int64_t number = 0;
-  PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal.attempts());
-  for (const store::Attempt& attempt : attempts) {
-    PACELINE_RETURN_IF_ERROR(journal.plans(
-        [&](const control::PlanAdopted& adopted) {
-          last = adopted.plan;
-          number = attempt.number;
-        },
-        attempt.number));
-  }
-  if (!last) return last;
+  PACELINE_ASSIGN_OR_RETURN(auto last, journal.last_plan());
+  if (!last) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal.run());
-  const auto text = about.find(job_key(number));
+  const auto text = about.find(job_key(last->attempt));
   if (text == about.end())
-    return absl::DataLossError(fmt::format("the journal has no job of attempt {}", number));
+    return absl::DataLossError(fmt::format("the journal has no job of attempt {}", last->attempt));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig then,
                             config::parse_job(config::with_current_keys(text->second), "job.toml"));
-  return of_devices(*std::move(last), then, job);
+  return of_devices(std::move(last->adopted.plan), then, job);
 }
 
 bool any_lowered(const std::vector<double>& memory) {
@@ -131,11 +121,8 @@ absl::StatusOr<std::vector<std::string>> last_plan(const config::JobConfig& job,
       settings.push_back(std::move(one));
   }
   if (!job.budget) return settings;
-  double queue = job.budget->queue;
-  PACELINE_RETURN_IF_ERROR(journal->batches([&](const control::BatchDone& batch) {
-    if (batch.spending) queue = batch.spending->queue;
-  }));
-  settings.push_back(fmt::format("budget.queue={}", queue));
+  PACELINE_ASSIGN_OR_RETURN(const auto queue, journal->last_queue());
+  settings.push_back(fmt::format("budget.queue={}", queue.value_or(job.budget->queue)));
   return settings;
 }
 

@@ -69,6 +69,23 @@ TEST_F(LastPlan, IsTheOneThatWasAdoptedLast) {
   EXPECT_EQ(next.devices[0].memory_mb, 0.7);
 }
 
+TEST_F(LastPlan, TheQueueOfTheBudgetIsTheOneOfTheLastBatch) {
+  const std::string job = job_cut_at(3) + "[budget]\nmost = 36\nper = \"hour\"\nqueue = 1.5\n";
+  const auto batch = [](double queue) {
+    return control::BatchDone{Time{}, 1, 1, true, {}, control::Spending{1, 1, queue}};
+  };
+  const auto settings = [&] { return last_plan(planned_job(job), run_).value(); };
+  attempt(job);
+  EXPECT_THAT(settings(), testing::Contains("budget.queue=1.5"));
+  {
+    const auto journal = attempt(job);
+    journal->on_order(Time{}, batch(4));
+    journal->on_order(Time{}, batch(2.5));
+  }
+  attempt(job);  // an attempt that ended before its first batch
+  EXPECT_THAT(settings(), testing::Contains("budget.queue=2.5"));
+}
+
 TEST_F(LastPlan, DevicesKeepTheMemoryThatTheyTurnedOutToHave) {
   const std::string first = job_cut_at(3);
   {

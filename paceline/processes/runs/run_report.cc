@@ -14,6 +14,7 @@
 #include "paceline/decisions/control/trace_hash.h"
 #include "paceline/processes/runs/about_run.h"
 #include "paceline/processes/runs/job_file.h"
+#include "paceline/processes/runs/lost_commits.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/processes/runs/run_origin.h"
 #include "paceline/records/pages/html.h"
@@ -62,27 +63,6 @@ absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::stri
   if (const auto total = count_in(about, kTotalSamplesKey)) return *total;
   return absl::FailedPreconditionError(
       fmt::format("{}: the run ended before it started to train", paths.root.string()));
-}
-
-// The commits that attempts lost from which the run went back, as they recorded it. An attempt that was
-// killed lost all commits that later ones did again.
-absl::StatusOr<std::int64_t> lost_commits(store::JournalReader& journal,
-                                          const std::vector<store::Attempt>& attempts,
-                                          const std::map<std::string, std::string>& about) {
-  std::int64_t lost = 0;
-  std::optional<Version> kept;  // the newest version that all later attempts kept
-  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
-    const auto said = about.find(lost_commits_key(attempt->number));
-    std::int64_t count = 0;
-    if (kept && (said == about.end() || !absl::SimpleAtoi(said->second, &count))) {
-      PACELINE_RETURN_IF_ERROR(journal.commits(
-          [&](Time, const control::CommitRecord& commit) { count += commit.version > *kept ? 1 : 0; },
-          attempt->number));
-    }
-    lost += count;
-    kept = std::min(kept.value_or(attempt->from), attempt->from);
-  }
-  return lost;
 }
 
 // The processes' latest reports: [{process, resident_bytes}].

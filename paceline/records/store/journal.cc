@@ -53,10 +53,14 @@ absl::StatusOr<std::optional<NewestCommit>> newest_commit(const Database& databa
   return NewestCommit{query.integer(0), Version(query.integer(1))};
 }
 
-absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version from) {
+absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version from, std::int64_t last_seq) {
   PACELINE_ASSIGN_OR_RETURN(Statement insert, database.prepare("INSERT INTO attempts VALUES(NULL, ?)"));
   PACELINE_RETURN_IF_ERROR(insert.run(from.value()));
-  return ask(database, "SELECT max(attempt) FROM attempts");
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, ask(database, "SELECT max(attempt) FROM attempts"));
+  PACELINE_ASSIGN_OR_RETURN(Statement first,
+                            database.prepare("INSERT OR REPLACE INTO first_events VALUES(?, ?)"));
+  PACELINE_RETURN_IF_ERROR(first.run(attempt, last_seq + 1));
+  return attempt;
 }
 
 absl::Status bear(const Database& database, PowerLoss power_loss) {
@@ -140,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::open(const std::filesystem::pa
                             database.prepare("INSERT OR REPLACE INTO shard_lengths VALUES(?,?,?)"));
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t last_seq, ask(database, kLastSeq));
   PACELINE_ASSIGN_OR_RETURN(const auto before, newest_commit(database));
-  PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t attempt, begin_attempt(database, from, last_seq));
   Inserts inserts{std::move(fact),  std::move(commit),    std::move(member),      std::move(release),
                   std::move(scrap), std::move(other),     std::move(evaluation),  std::move(plan),
                   std::move(batch), std::move(side_work), std::move(shard_length)};

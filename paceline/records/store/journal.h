@@ -15,6 +15,7 @@
 // that epoch.
 //   run           key, value: about the whole run (format_version, and what the host sets)
 //   attempts      attempt (from 1), from_version (0: from the start)
+//   first_events  attempt, seq: its events have numbers from this one on, and below the next attempt's
 //   facts         seq, attempt, at_ns, kind, and by kind:
 //                 joined: replica, name, batch; left: replica, why; timer; stop: why, cause;
 //                 ready: replica, clock, base, compute_ns, loading_ns and pulling_ns (parts of it), loss,

@@ -29,7 +29,7 @@ std::string rows_of(const fs::path& file) {
   std::string rows;
   for (const char* table :
        {"run", "attempts", "facts", "commits", "members", "releases", "other_orders", "evaluations", "plans",
-        "batches", "side_work", "processes", "traffic", "shard_lengths"}) {
+        "batches", "side_work", "processes", "traffic", "shard_lengths", "first_events"}) {
     rows += fmt::format("{}:\n", table);
     EXPECT_EQ(sqlite3_exec(database, fmt::format("SELECT * FROM {}", table).c_str(), add, &rows, nullptr),
               SQLITE_OK);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/records/store/attempt_range.h"
 #include "paceline/records/store/controller_state_json.h"
 #include "paceline/records/store/journal_row.h"
 #include "paceline/records/store/journal_schema.h"
@@ -15,7 +17,9 @@ namespace paceline::store {
 
 namespace {
 
-constexpr const char* kOfAttempt = "WHERE seq > ?2 AND ?1 IN (0, attempt) ORDER BY seq";
+constexpr const char* kOfAttempt = "?1 IN (0, attempt)";
+// A condition for which there is an index.
+constexpr const char* kOfShortMemory = "attempt = ?1 AND kind = 'device_out_of_memory'";
 
 absl::Status no_event(const char* what, std::int64_t seq) {
   return absl::InvalidArgumentError(fmt::format("damaged: event {} is not a {}", seq, what));
@@ -280,10 +284,23 @@ class Batches final : public Events {
   }
 };
 
-absl::StatusOr<Statement> query(const Database& database, const char* select, Which which) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, database.prepare(fmt::format("{} {}", select, kOfAttempt)));
-  PACELINE_RETURN_IF_ERROR(rows.start(which.attempt, which.after));
+absl::StatusOr<Statement> query(const Database& database, std::string_view table, std::string_view select,
+                                Which which, std::string_view condition = kOfAttempt) {
+  PACELINE_ASSIGN_OR_RETURN(const SeqRange range, range_of_attempt(database, table, which.attempt));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows, database.prepare(fmt::format("{} WHERE {} AND seq >= ?2 AND seq < ?3 ORDER BY seq",
+                                                   select, condition)));
+  PACELINE_RETURN_IF_ERROR(rows.start(which.attempt, std::max(which.after + 1, range.first), range.end));
   return rows;
+}
+
+absl::StatusOr<std::unique_ptr<Events>> read_facts_that(const Database& database, Which which,
+                                                        std::string_view condition) {
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database));
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      query(database, "facts", today ? Facts::kQuery : Facts::kQueryOfBefore, which, condition));
+  return std::make_unique<Facts>(std::move(rows));
 }
 
 }  // namespace
@@ -295,14 +312,15 @@ absl::Status Events::advance() {
 }
 
 EventsOr read_facts(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database));
-  PACELINE_ASSIGN_OR_RETURN(Statement rows,
-                            query(database, today ? Facts::kQuery : Facts::kQueryOfBefore, which));
-  return std::make_unique<Facts>(std::move(rows));
+  return read_facts_that(database, which, kOfAttempt);
+}
+
+EventsOr read_short_memory(const Database& database, Which which, Texts&) {
+  return read_facts_that(database, which, kOfShortMemory);
 }
 
 EventsOr read_commits(const Database& database, Which which, Texts& texts) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Commits::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, "commits", Commits::kQuery, which));
   PACELINE_ASSIGN_OR_RETURN(const bool scraps, has_scraps(database));
   PACELINE_ASSIGN_OR_RETURN(Statement members,
                             database.prepare(scraps ? Commits::kMembers : Commits::kMembersWithoutScraps));
@@ -312,34 +330,36 @@ EventsOr read_commits(const Database& database, Which which, Texts& texts) {
 EventsOr read_releases(const Database& database, Which which, Texts& texts) {
   PACELINE_ASSIGN_OR_RETURN(const bool scraps, has_scraps(database));
   PACELINE_ASSIGN_OR_RETURN(
-      Statement rows, query(database, scraps ? Releases::kQuery : Releases::kQueryWithoutScraps, which));
+      Statement rows,
+      query(database, "releases", scraps ? Releases::kQuery : Releases::kQueryWithoutScraps, which));
   return std::make_unique<Releases>(std::move(rows), texts);
 }
 
 EventsOr read_other_orders(const Database& database, Which which, Texts& texts) {
   PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database));
   PACELINE_ASSIGN_OR_RETURN(
-      Statement rows, query(database, today ? OtherOrders::kQuery : OtherOrders::kQueryOfBefore, which));
+      Statement rows,
+      query(database, "other_orders", today ? OtherOrders::kQuery : OtherOrders::kQueryOfBefore, which));
   return std::make_unique<OtherOrders>(std::move(rows), texts);
 }
 
 EventsOr read_evaluations(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Evaluations::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, "evaluations", Evaluations::kQuery, which));
   return std::make_unique<Evaluations>(std::move(rows));
 }
 
 EventsOr read_side_work(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, SideWorks::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, "side_work", SideWorks::kQuery, which));
   return std::make_unique<SideWorks>(std::move(rows));
 }
 
 EventsOr read_plans(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Plans::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, "plans", Plans::kQuery, which));
   return std::make_unique<Plans>(std::move(rows));
 }
 
 EventsOr read_batches(const Database& database, Which which, Texts&) {
-  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, Batches::kQuery, which));
+  PACELINE_ASSIGN_OR_RETURN(Statement rows, query(database, "batches", Batches::kQuery, which));
   return std::make_unique<Batches>(std::move(rows));
 }
 

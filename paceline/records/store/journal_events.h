@@ -50,6 +50,8 @@ struct Which {
 // The database and the texts must outlive the events.
 using EventsOr = absl::StatusOr<std::unique_ptr<Events>>;
 EventsOr read_facts(const Database& database, Which which, Texts& texts);
+// Only where devices ran out of memory. Requires: one attempt.
+EventsOr read_short_memory(const Database& database, Which which, Texts& texts);
 EventsOr read_commits(const Database& database, Which which, Texts& texts);
 EventsOr read_releases(const Database& database, Which which, Texts& texts);
 EventsOr read_other_orders(const Database& database, Which which, Texts& texts);

@@ -9,6 +9,7 @@
 
 #include "paceline/base/overloaded.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/records/store/attempt_range.h"
 #include "paceline/records/store/journal_events.h"
 #include "paceline/records/store/journal_row.h"
 #include "paceline/records/store/journal_schema.h"
@@ -71,24 +72,24 @@ absl::StatusOr<std::map<std::string, std::string>> JournalReader::run() const {
 }
 
 absl::StatusOr<bool> JournalReader::tells_of_planning(std::int64_t attempt) const {
-  PACELINE_ASSIGN_OR_RETURN(
-      Statement rows,
-      database_.prepare(
-          "SELECT 1 FROM facts WHERE attempt = ? AND planning IS NOT NULL AND kind <> 'ready' LIMIT 1"));
-  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
-  return rows.next();
+  PACELINE_ASSIGN_OR_RETURN(const SeqRange range, range_of_attempt(database_, "facts", attempt));
+  return database_.has_row(
+      "SELECT 1 FROM facts WHERE seq >= ?2 AND seq < ?3 AND attempt = ?1 AND planning IS NOT NULL AND "
+      "kind <> 'ready' LIMIT 1",
+      attempt, range.first, range.end);
 }
 
 absl::StatusOr<bool> JournalReader::tells_of_short_memory(std::int64_t attempt) const {
-  PACELINE_ASSIGN_OR_RETURN(
-      Statement rows,
-      database_.prepare("SELECT 1 FROM facts WHERE attempt = ? AND kind = 'device_out_of_memory' LIMIT 1"));
-  PACELINE_RETURN_IF_ERROR(rows.start(attempt));
-  return rows.next();
+  return database_.has_row("SELECT 1 FROM facts WHERE attempt = ? AND kind = 'device_out_of_memory' LIMIT 1",
+                           attempt);
 }
 
 absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t attempt) {
   return read(kAll, attempt, listener);
+}
+
+absl::Status JournalReader::decisions(control::RunListener& listener, std::int64_t attempt) {
+  return read(kFacts | kCommits | kReleases | kOtherOrders | kPlans | kBatches, attempt, listener);
 }
 
 absl::Status JournalReader::replay_after(control::RunListener& listener, std::int64_t attempt,
@@ -157,17 +158,71 @@ absl::StatusOr<std::vector<coordinator::ShardRecords>> JournalReader::shard_leng
   }
 }
 
-absl::StatusOr<std::optional<control::Finish>> JournalReader::finish() const {
-  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
+absl::StatusOr<Statement> JournalReader::row_of(std::string_view table, std::string_view columns,
+                                                std::int64_t attempt, std::string_view direction) const {
+  PACELINE_ASSIGN_OR_RETURN(const SeqRange range, range_of_attempt(database_, table, attempt));
   PACELINE_ASSIGN_OR_RETURN(
       Statement rows,
       database_.prepare(fmt::format(
-          "SELECT why, {} FROM other_orders WHERE kind = 'finish' AND attempt = (SELECT max(attempt) FROM "
-          "attempts) ORDER BY seq DESC LIMIT 1",
-          today ? "cause" : "NULL")));
+          "SELECT {} FROM {} WHERE seq >= ?2 AND seq < ?3 AND attempt = ?1 ORDER BY seq {} LIMIT 1", columns,
+          table, direction)));
+  PACELINE_RETURN_IF_ERROR(rows.start(attempt, range.first, range.end));
+  return rows;
+}
+
+absl::StatusOr<std::optional<Committed>> JournalReader::committed(std::int64_t attempt) const {
+  PACELINE_ASSIGN_OR_RETURN(Statement first, row_of("commits", "version", attempt, "ASC"));
+  PACELINE_ASSIGN_OR_RETURN(const bool any, first.next());
+  if (!any) return std::nullopt;
+  PACELINE_ASSIGN_OR_RETURN(Statement newest, row_of("commits", "version", attempt, "DESC"));
+  PACELINE_RETURN_IF_ERROR(newest.next().status());
+  Row from(first), to(newest);
+  const Committed versions{from.version(0), to.version(0)};
+  if (!from.sane() || !to.sane() || versions.newest < versions.first)
+    return absl::DataLossError(
+        fmt::format("{}: damaged: the commits of attempt {}; move it away, the checkpoints do not need it",
+                    path_.string(), attempt));
+  return versions;
+}
+
+absl::StatusOr<std::optional<LastPlan>> JournalReader::last_plan() {
+  PACELINE_ASSIGN_OR_RETURN(Statement newest,
+                            database_.prepare("SELECT seq, attempt FROM plans ORDER BY seq DESC LIMIT 1"));
+  PACELINE_RETURN_IF_ERROR(newest.start());
+  PACELINE_ASSIGN_OR_RETURN(const bool any, newest.next());
+  if (!any) return std::nullopt;
+  LastPlan last;
+  last.attempt = newest.integer(1);
+  Picker picker;
+  picker.plan = [&](const control::PlanAdopted& adopted) { last.adopted = adopted; };
+  std::int64_t before = newest.integer(0) - 1;
+  PACELINE_RETURN_IF_ERROR(read_after(kPlans, last.attempt, before, texts_, picker));
+  return last;
+}
+
+absl::StatusOr<std::optional<double>> JournalReader::last_queue() const {
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement rows,
+      database_.prepare("SELECT queue FROM batches WHERE cost IS NOT NULL ORDER BY seq DESC LIMIT 1"));
   PACELINE_RETURN_IF_ERROR(rows.start());
+  PACELINE_ASSIGN_OR_RETURN(const bool any, rows.next());
+  if (!any) return std::nullopt;
+  Row row(rows);
+  const double queue = row.real(0);
+  if (!row.sane()) return absl::DataLossError(fmt::format("{}: damaged: its batches", path_.string()));
+  return queue;
+}
+
+absl::StatusOr<std::optional<control::Finish>> JournalReader::finish() const {
+  PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
+  PACELINE_ASSIGN_OR_RETURN(Statement newest, database_.prepare("SELECT max(attempt) FROM attempts"));
+  PACELINE_RETURN_IF_ERROR(newest.start());
+  PACELINE_RETURN_IF_ERROR(newest.next().status());
+  PACELINE_ASSIGN_OR_RETURN(Statement rows,
+                            row_of("other_orders", fmt::format("why, {}, kind", today ? "cause" : "NULL"),
+                                   newest.integer(0), "DESC"));
   PACELINE_ASSIGN_OR_RETURN(const bool there, rows.next());
-  if (!there) return std::nullopt;
+  if (!there || rows.text(2) != "finish") return std::nullopt;
   Row row(rows);
   control::Finish finish{row.text(0), row.cause(1, row.text(0))};
   if (!row.sane()) return absl::DataLossError(fmt::format("{}: damaged: how it finished", path_.string()));
@@ -209,8 +264,8 @@ absl::Status JournalReader::batches(const std::function<void(const control::Batc
   return read(kBatches, attempt, picker);
 }
 
-absl::Status JournalReader::planning(control::RunListener& listener, std::int64_t attempt) {
-  return read(kFacts | kPlans, attempt, listener);
+absl::Status JournalReader::short_memory(control::RunListener& listener, std::int64_t attempt) {
+  return read(kShortMemory | kPlans, attempt, listener);
 }
 
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
@@ -239,6 +294,7 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::in
     return absl::OkStatus();
   };
   PACELINE_RETURN_IF_ERROR(add(kFacts, read_facts));
+  PACELINE_RETURN_IF_ERROR(add(kShortMemory, read_short_memory));
   PACELINE_RETURN_IF_ERROR(add(kCommits, read_commits));
   PACELINE_RETURN_IF_ERROR(add(kReleases, read_releases));
   PACELINE_RETURN_IF_ERROR(add(kOtherOrders, read_other_orders));

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/ids.h"
+#include "paceline/decisions/control/planned_run.h"
 #include "paceline/decisions/control/process_report.h"
 #include "paceline/decisions/control/run_listener.h"
 #include "paceline/decisions/coordinator/shard_lengths.h"
@@ -29,6 +31,18 @@ namespace paceline::store {
 struct Attempt {
   std::int64_t number = 0;  // from 1
   Version from;             // the version it was resumed from; 0: from the start
+};
+
+// The versions that an attempt committed, all from `first` to `newest`.
+struct Committed {
+  Version first;
+  Version newest;
+};
+
+// A plan, and the attempt that adopted it.
+struct LastPlan {
+  std::int64_t attempt = 0;
+  control::PlanAdopted adopted;
 };
 
 class JournalReader {
@@ -53,6 +67,8 @@ class JournalReader {
   // one told. The reasons refer to text that lives as long as `texts`.
   absl::Status replay_after(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
                             std::set<std::string, std::less<>>& texts);
+  // The same as replay() for facts and the Controller's orders, without what others did beside them.
+  absl::Status decisions(control::RunListener& listener, std::int64_t attempt);
   // The texts of the reasons that replay() told.
   std::set<std::string, std::less<>>& texts() { return texts_; }
   // The latest report of each process, by name; none in a journal of the previous format.
@@ -60,7 +76,13 @@ class JournalReader {
   // The lengths of a stream's shards, as far as they were learnt since the run was begun from the start; none in a
   // journal of an earlier version.
   absl::StatusOr<std::vector<coordinator::ShardRecords>> shard_lengths() const;
-  // How the newest attempt finished; nothing if it has not.
+  // The versions that the attempt committed; nothing if it committed none. Looks at two commits.
+  absl::StatusOr<std::optional<Committed>> committed(std::int64_t attempt) const;
+  // The plan that was adopted last, in any attempt; nothing if the run has none.
+  absl::StatusOr<std::optional<LastPlan>> last_plan();
+  // The number of batches by which the run was ahead of its budget at last; nothing if it never had one.
+  absl::StatusOr<std::optional<double>> last_queue() const;
+  // How the newest attempt finished, which its last order says; nothing if it has not.
   absl::StatusOr<std::optional<control::Finish>> finish() const;
 
   // Each tells one kind of event, in order.
@@ -72,8 +94,8 @@ class JournalReader {
                            std::int64_t attempt = kAllAttempts);
   absl::Status plans(const std::function<void(const control::PlanAdopted&)>& see,
                      std::int64_t attempt = kAllAttempts);
-  // Tells `listener` the facts and the plans of an attempt, in order.
-  absl::Status planning(control::RunListener& listener, std::int64_t attempt);
+  // Tells `listener` where devices ran out of memory in an attempt, and its plans, in order.
+  absl::Status short_memory(control::RunListener& listener, std::int64_t attempt);
   absl::Status batches(const std::function<void(const control::BatchDone&)>& see,
                        std::int64_t attempt = kAllAttempts);
 
@@ -87,13 +109,17 @@ class JournalReader {
     kPlans = 32,
     kBatches = 64,
     kSideWork = 128,
-    kAll = 255
+    kAll = 255,
+    kShortMemory = 256  // a part of kFacts
   };
 
   JournalReader(std::filesystem::path path, Database database)
       : path_(std::move(path)), database_(std::move(database)) {}
   using Texts = std::set<std::string, std::less<>>;
 
+  // A query for the first ("ASC") or the last ("DESC") row of an attempt.
+  absl::StatusOr<Statement> row_of(std::string_view table, std::string_view columns, std::int64_t attempt,
+                                   std::string_view direction) const;
   absl::StatusOr<std::vector<control::ProcessReport>> read_processes() const;
   absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
   absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,

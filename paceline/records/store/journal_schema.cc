@@ -38,7 +38,13 @@ CREATE TABLE IF NOT EXISTS scraps(
   PRIMARY KEY(seq, replica)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS shard_lengths(
   shard INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, records INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS first_events(attempt INTEGER PRIMARY KEY, seq INTEGER NOT NULL);
 )sql";
+
+// Finds where devices ran out of memory. Only planned runs ask for that, so that an older journal without plans is
+// spared the search that makes it.
+constexpr const char* kShortMemoryIndex =
+    "CREATE INDEX IF NOT EXISTS short_memory ON facts(attempt) WHERE kind = 'device_out_of_memory';";
 
 constexpr const char* kTables = R"sql(
 BEGIN;
@@ -90,8 +96,8 @@ absl::Status make_tables_if_empty(const Database& database) {
   // Any table is listed here; an error if the file is no database.
   PACELINE_ASSIGN_OR_RETURN(const bool used, database.has_row("SELECT 1 FROM sqlite_schema LIMIT 1"));
   if (used) return absl::OkStatus();
-  return database.execute(fmt::format("{}{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;",
-                                      kTables, kLaterTables, kNewTables, kJournalFormat));
+  return database.execute(fmt::format("{}{}{}{}INSERT INTO run VALUES('format_version', '{}'); COMMIT;",
+                                      kTables, kLaterTables, kNewTables, kShortMemoryIndex, kJournalFormat));
 }
 
 absl::StatusOr<bool> is_of_today(const Database& database) {
@@ -103,9 +109,14 @@ absl::StatusOr<bool> has_scraps(const Database& database) { return has_table(dat
 absl::StatusOr<bool> has_shard_lengths(const Database& database) {
   return has_table(database, "shard_lengths");
 }
+absl::StatusOr<bool> has_first_events(const Database& database) {
+  return has_table(database, "first_events");
+}
 
 absl::Status bring_up_to_date(const Database& database) {
   PACELINE_RETURN_IF_ERROR(database.execute(kLaterTables));
+  PACELINE_ASSIGN_OR_RETURN(const bool planned, database.has_row("SELECT 1 FROM plans LIMIT 1"));
+  if (planned) PACELINE_RETURN_IF_ERROR(database.execute(kShortMemoryIndex));
   PACELINE_ASSIGN_OR_RETURN(const bool is, is_of_today(database));
   if (is) return absl::OkStatus();
   return database.execute(

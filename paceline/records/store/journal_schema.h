@@ -22,9 +22,11 @@ absl::Status make_tables_if_empty(const Database& database);
 // True if the journal has all columns and tables of the present format. bring_up_to_date() adds them to one
 // of the previous format when a run continues it.
 absl::StatusOr<bool> is_of_today(const Database& database);
-// Whether it has the table of scraps, or that of the lengths of shards, which journals of the present format may lack.
+// Whether it has the table of scraps, that of the lengths of shards, or that of the attempts' first events, which
+// journals of the present format may lack.
 absl::StatusOr<bool> has_scraps(const Database& database);
 absl::StatusOr<bool> has_shard_lengths(const Database& database);
+absl::StatusOr<bool> has_first_events(const Database& database);
 absl::Status bring_up_to_date(const Database& database);
 
 // Errors: FailedPrecondition if the database is no journal, or if a newer Paceline wrote it.

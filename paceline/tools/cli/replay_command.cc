@@ -83,14 +83,16 @@ absl::Status replay_attempt(const std::string& folder, const About& about, const
   const bool live = runs::world_of(about) == report::World::kLive;
   const config::RunTime time = live ? config::RunTime::kWall : config::RunTime::kVirtual;
   std::unique_ptr<control::Replanner> replanner;
-  PACELINE_ASSIGN_OR_RETURN(const bool tells, journal.tells_of_planning(attempt.number));
-  if (auto planning = config::replanner_options(job, time); planning && tells) {
-    PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+  if (auto planning = config::replanner_options(job, time)) {
+    PACELINE_ASSIGN_OR_RETURN(const bool tells, journal.tells_of_planning(attempt.number));
+    if (tells) {
+      PACELINE_ASSIGN_OR_RETURN(replanner, control::Replanner::create(*std::move(planning)));
+    }
   }
   PACELINE_ASSIGN_OR_RETURN(const auto replay, control::Replay::make(config, policy::make_policy(job.policy),
                                                                      start, std::move(replanner)));
   Saving saving(*replay, states);
-  PACELINE_RETURN_IF_ERROR(journal.replay(saving, attempt.number));
+  PACELINE_RETURN_IF_ERROR(journal.decisions(saving, attempt.number));
   if (replay->difference()) {
     return absl::FailedPreconditionError(
         fmt::format("{}: attempt {}: {}", folder, attempt.number, *replay->difference()));
