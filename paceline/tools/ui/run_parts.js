@@ -80,7 +80,7 @@ function head_part(run, ask) {
       trouble.hidden = !data.trouble;
       text_node(trouble)(data.trouble ? `This page may be behind: ${data.trouble}` : '');
       if (!known(data.title)) {
-        text_node(verdict)(data.state === 'failed' || data.state === 'lost' ? capital(data.why) : capital(data.holds_back));
+        text_node(verdict)(capital(data.holds_back || data.why));
         return;
       }
       text_node(title)(data.title);
