@@ -84,12 +84,18 @@ void ReplicaStats::saw_gap(Time at, std::int64_t gap) {
   if (recording_) recording_->gaps.add({at, gap});
 }
 
+void ReplicaStats::take_lane_of(ReplicaStats& earlier) {
+  recording_ = std::move(earlier.recording_);
+  recording_->computing += earlier.computing_;
+  recording_->waiting += earlier.waiting_;
+}
+
 void ReplicaStats::change(Time at, Doing to, const policy::Reason& why) {
   computing_ += open(Doing::kComputing, at);
   waiting_ += open(Doing::kWaiting, at);
   if (recording_ && drawn(doing()) && at > since_) {
     recording_->intervals.add({since_, at, doing(), iteration_, why});
-    recording_->activity.add({at, computing_, waiting_});
+    recording_->activity.add({at, recording_->computing + computing_, recording_->waiting + waiting_});
   }
   doing_ = to;
   since_ = at;

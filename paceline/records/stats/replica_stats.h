@@ -62,6 +62,8 @@ class ReplicaStats {
   Duration computing(Time now) const { return computing_ + open(Doing::kComputing, now); }
   Duration waiting(Time now) const { return waiting_ + open(Doing::kWaiting, now); }
   ReplicaSummary summary(Time now) const;
+  // Goes on in the lane of an earlier replica of this name, which is not recorded any more. Requires: that one is recorded.
+  void take_lane_of(ReplicaStats& earlier);
   // Requires: recorded. The present activity is the last interval.
   ReplicaHistory history(Time now) const;
 
@@ -73,6 +75,7 @@ class ReplicaStats {
     FirstAndLatest<Interval> intervals{kFirstIntervals, kLatestIntervals};
     Thinned<ActivityPoint> activity{kActivityPoints};
     Thinned<GapPoint, HigherGap> gaps{kGapPoints};
+    Duration computing{0}, waiting{0};  // the sums of earlier replicas
   };
 
   void change(Time at, Doing to, const policy::Reason& why);
