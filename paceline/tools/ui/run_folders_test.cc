@@ -113,6 +113,35 @@ TEST_F(RunFoldersTest, SmallLossesAreDrawn) {
   EXPECT_EQ(card.json().at("spark"), report::Json({2.125e-5, 1.5e-5}));
 }
 
+// A look is short, however long the run; the numbers are those of now at once, and the best ones of all in the end.
+TEST_F(RunFoldersTest, ALongFileIsReadOverSeveralLooks) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  std::string text;
+  for (int i = 1; i <= 2000; ++i) {
+    text +=
+        fmt::format("{{\"kind\":\"snapshot\",\"samples\":{},\"training_loss\":{}}}\n", 10 * i, 2000.0 / i);
+    if (i % 100 == 0)
+      text += fmt::format("{{\"kind\":\"evaluation\",\"samples\":{},\"accuracy\":{}}}\n", 10 * i,
+                          i == 1000 ? 0.75 : 0.5);
+  }
+  put(run.metrics(), text);
+  RunCard card("run", run.root), whole("run", run.root);
+  whole.look();
+  card.look(4096);
+  EXPECT_EQ(card.json()["samples"], 20000);
+  EXPECT_EQ(card.json()["accuracy"], 0.5);
+  EXPECT_EQ(card.json()["best_accuracy"], nullptr) << "more than its bound was read";
+  for (std::size_t i = 0; i < text.size() / 4096; ++i) card.look(4096);
+  report::Json read = card.json(), expected = whole.json();
+  EXPECT_EQ(read["best_accuracy"], 0.75);
+  EXPECT_GT(read["spark"].size(), 20u);
+  EXPECT_LT(read["spark"].back(), 1.1);
+  read.erase("spark");
+  expected.erase("spark");
+  EXPECT_EQ(read, expected);
+}
+
 TEST_F(RunFoldersTest, AnIndexOfARunHasThatRun) {
   make_run(root_ / "one");
   RunsIndex index({root_ / "one"});
