@@ -29,7 +29,7 @@ std::optional<double> share_waiting(SumOfDurations waiting, SumOfDurations compu
 
 ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded)
     : replica_(replica), name_(std::move(name)) {
-  if (recorded) recording_ = std::make_unique<Recording>();
+  if (recorded) recording_.make();
 }
 
 void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps) {

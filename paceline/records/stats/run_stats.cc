@@ -15,6 +15,11 @@ RunStats::RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start)
       samples_at_start_(samples_at_start),
       samples_(samples_at_start.value_or(0)) {}
 
+void RunStats::describe(RunInfo info) {
+  info_ = std::move(info);
+  info_.total_samples = data_end_.value_or(info_.total_samples);
+}
+
 void RunStats::on_fact(const control::Fact& fact) {
   std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);
 }
@@ -68,7 +73,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 }
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
-  if (fact.data_end) info_.total_samples = *fact.data_end;
+  if (fact.data_end) info_.total_samples = *(data_end_ = fact.data_end);
   ReplicaStats& mine = replica(fact.replica);
   mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics, fact.weight);
   iterations_ += mine.steps();

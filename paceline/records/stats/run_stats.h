@@ -44,6 +44,9 @@ class RunStats final : public control::RunListener {
   // `samples_at_start`: the committed samples that the first event follows; by default, those before the first commit.
   explicit RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start = std::nullopt);
 
+  // Describes the run as it is now: a later attempt knows more of it.
+  void describe(RunInfo info);
+
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
   void on_evaluated(const control::Evaluated& evaluated) override;
@@ -89,6 +92,7 @@ class RunStats final : public control::RunListener {
   void add_activity(Time now, Summary& summary) const;
 
   RunInfo info_;
+  std::optional<std::int64_t> data_end_;               // the samples of the data, once its end was reached
   std::vector<std::optional<ReplicaStats>> replicas_;  // indexed by replica
   std::size_t lanes_ = 0;                              // the replicas that have a lane
   std::map<std::string, ReplicaId> lane_by_name_;

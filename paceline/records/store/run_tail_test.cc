@@ -99,6 +99,44 @@ TEST_F(RunTailTest, AReadTellsNoMoreThanItsBound) {
   }
 }
 
+// The listener goes on from a copy that has heard nothing of what was lost, whatever the run went back to.
+TEST_F(RunTailTest, ARunThatGoesBackToACheckpointIsNotToldFromItsStart) {
+  int gone_on = 0;
+  const auto copy = [this] { return std::make_shared<Recorder>(*heard_); };
+  const auto go_on = [&](JournalReader&, const control::RunListener& from) {
+    ++gone_on;
+    heard_ = std::make_unique<Recorder>(static_cast<const Recorder&>(from));
+    return heard_.get();
+  };
+  tail_ = std::make_unique<RunTail>(path_, RunTail::Copies{copy, go_on, 1});
+  Version newest(0);
+  // An attempt goes back by so many versions; the one before the last goes back too far for the two copies.
+  for (const int back : {0, 0, 1, 0, 2, 2, 20, 0}) {
+    const std::int64_t from = newest.value() - back;
+    auto journal = Journal::open(path_, Version(from));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    int told = 0;
+    for (Event event : controller_events("bsp", 800)) {
+      auto* order = std::get_if<std::pair<Time, control::Order>>(&event);
+      if (auto* commit = order == nullptr ? nullptr : std::get_if<control::CommitRecord>(&order->second)) {
+        newest = commit->version = Version(from + commit->version.value());
+        if (newest.value() % 3 == 0) commit->checkpoint.emplace().version = newest;
+      }
+      tell(event, **journal);
+      if (++told % 31 != 0) continue;
+      ASSERT_TRUE((*journal)->flush().ok());
+      ASSERT_TRUE(follow(40).ok());
+    }
+    ASSERT_TRUE((*journal)->flush().ok());
+    do ASSERT_TRUE(follow(40).ok());
+    while (tail_->is_behind());
+    ASSERT_EQ(heard_->lines, whole()) << "back by " << back;
+    ASSERT_GE(newest, Version(from + 9)) << "too short for this test";
+  }
+  EXPECT_EQ(begun_, 2);
+  EXPECT_EQ(gone_on, 6);
+}
+
 TEST_F(RunTailTest, LetsTheWriterCloseTheJournalToASingleFile) {
   {
     auto journal = Journal::open(path_, Version(0));

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,7 +29,8 @@ constexpr Duration kBehind = std::chrono::seconds(3);
 
 class RunFollower::Folds final : public control::RunListener {
  public:
-  explicit Folds(report::RunInfo info) : stats(info), time(info.devices), lanes(info.devices) {}
+  explicit Folds(report::RunInfo info)
+      : devices(info.devices), stats(info), time(info.devices), lanes(info.devices) {}
 
   void on_fact(const control::Fact& fact) override {
     stats.on_fact(fact);
@@ -47,6 +50,7 @@ class RunFollower::Folds final : public control::RunListener {
     recent.on_side_work(work);
   }
 
+  const std::vector<std::string> devices;
   report::RunStats stats;
   report::TimeStats time;
   MovingLanes lanes;
@@ -63,20 +67,36 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<control::RunListener*> RunFollower::anew(store::JournalReader& journal) {
+absl::StatusOr<control::RunListener*> RunFollower::begin(store::JournalReader& journal,
+                                                         const control::RunListener* copy) {
   folds_.reset();
   whole_ = false;
   seen_.reset();
   window_ = LedgerWindow();
   PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
   PACELINE_RETURN_IF_ERROR(read_wall(journal));
-  folds_ = std::make_shared<Folds>(run.info);
+  if (copy == nullptr) {
+    folds_ = std::make_shared<Folds>(run.info);
+    return folds_.get();
+  }
+  const auto& earlier = static_cast<const Folds&>(*copy);
+  if (earlier.devices != run.info.devices) return nullptr;  // the job was changed
+  folds_ = std::make_shared<Folds>(earlier);
+  folds_->stats.describe(run.info);
   return folds_.get();
 }
 
+RunFollower::RunFollower(store::RunPaths run, Clocks clocks, std::int64_t apart)
+    : run_(std::move(run)),
+      clocks_(std::move(clocks)),
+      tail_(run_.journal(),
+            {.copy = [this] { return std::make_shared<Folds>(*folds_); },
+             .go_on_from = [this](auto& journal, const auto& copy) { return begin(journal, &copy); },
+             .apart = apart}) {}
+
 void RunFollower::read(std::int64_t most) {
   state_ = state_of(run_);
-  trouble_ = tail_.read([this](store::JournalReader& journal) { return anew(journal); }, most);
+  trouble_ = tail_.read([this](store::JournalReader& journal) { return begin(journal, nullptr); }, most);
   if (!is_behind()) whole_ = true;
   if (!whole_) return;
   if (trouble_.ok()) look_at_processes();

@@ -37,8 +37,11 @@ struct Clocks {
 
 class RunFollower {
  public:
-  explicit RunFollower(store::RunPaths run, Clocks clocks = {})
-      : run_(std::move(run)), clocks_(std::move(clocks)), tail_(run_.journal()) {}
+  // `apart`: RunTail::Copies'.
+  explicit RunFollower(store::RunPaths run, Clocks clocks = {},
+                       std::int64_t apart = store::RunTail::Copies{}.apart);
+  RunFollower(const RunFollower&) = delete;
+  RunFollower& operator=(const RunFollower&) = delete;
 
   // The most events of one read: after it a thread can look at something else for a moment.
   static constexpr std::int64_t kPiece = 50'000;
@@ -68,7 +71,9 @@ class RunFollower {
  private:
   // Passes everything on to all folds of the run.
   class Folds;
-  absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
+  // `copy`: of the folds; null: begins with folds that have heard nothing. Null if the copy cannot go on.
+  absl::StatusOr<control::RunListener*> begin(store::JournalReader& journal,
+                                              const control::RunListener* copy);
   absl::Status read_wall(store::JournalReader& journal);
   void look_at_processes();
   void look_at_clock();

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <variant>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,6 +95,52 @@ TEST_F(RunFollowerTest, TheTimeOfARunGoesOnByASteadyClock) {
   ASSERT_TRUE((*journal)->flush().ok());
   follower.read();
   EXPECT_THAT(follower.in_a_line(), testing::HasSubstr(" was made 41.0 s ago"));
+}
+
+// Has a checkpoint in every fifth commit.
+struct Checkpoints final : control::RunListener {
+  explicit Checkpoints(control::RunListener& run) : next(run) {}
+  void on_fact(const control::Fact& fact) override { next.on_fact(fact); }
+  void on_order(Time at, const control::Order& order) override {
+    control::Order told = order;
+    auto* commit = std::get_if<control::CommitRecord>(&told);
+    if (commit != nullptr && commit->version.value() % 5 == 0)
+      commit->checkpoint.emplace().version = commit->version;
+    next.on_order(at, told);
+  }
+  void on_evaluated(const control::Evaluated& evaluated) override { next.on_evaluated(evaluated); }
+
+  control::RunListener& next;
+};
+
+TEST_F(RunFollowerTest, ARunThatWentBackIsShownAsIfItWereReadFromItsStart) {
+  const store::RunPaths run{root_ / "run"};
+  make_run(run.root);
+  {
+    auto journal = store::Journal::open(run.journal(), Version(0));
+    ASSERT_TRUE((*journal)->set(runs::kTotalSamplesKey, "3200").ok());
+    Checkpoints checkpoints(**journal);
+    report::run_example(report::uneven_four(), "bsp", checkpoints);
+  }
+  RunFollower follower(run, {}, 1);
+  follower.read();
+  EXPECT_EQ(follower.parts().at("head").at("commits"), 25);
+  for (const int from : {25, 23, 20}) {
+    {
+      auto journal = store::Journal::open(run.journal(), Version(from));
+      for (int i = 0; i < 4; ++i)
+        (*journal)->on_fact(
+            {Time(from_seconds(100)), control::ReplicaJoined{ReplicaId(i), fmt::format("w{}", i), 32}});
+    }
+    follower.read(10);
+    EXPECT_THAT(follower.reading(), testing::MatchesRegex("reading the run: [6-9][0-9] %")) << from;
+    while (follower.is_behind()) follower.read(10);
+    RunFollower fresh(run);
+    fresh.read();
+    EXPECT_EQ(follower.parts(), fresh.parts()) << from;
+    EXPECT_EQ(follower.parts().at("head").at("commits"), from);
+    EXPECT_EQ(follower.parts().at("head").at("attempts"), fresh.parts().at("head").at("attempts"));
+  }
 }
 
 TEST_F(RunFollowerTest, CountersGoOnWhenARunGoesBack) {
