@@ -24,6 +24,8 @@ std::chrono::milliseconds period_of(const std::string& part) {
 // A run that nobody has looked at for this long is forgotten. Longer than the usual interval of collecting
 // metrics.
 constexpr std::chrono::minutes kKept{10};
+// So many times as long as it was read a run is kept, because somebody who comes again should not wait again.
+constexpr int kKeptOfReading = 50;
 // The thread rests at least this many times as long as it works, so that it costs a run on this machine
 // little.
 constexpr int kRest = 15;
@@ -42,6 +44,10 @@ std::string part_event(const std::string& run, const std::string& part, const Js
 
 Publisher::Publisher(const UiOptions& options, std::int64_t piece)
     : options_(options), piece_(piece), index_(options.roots), thread_([this] { work(); }) {}
+
+std::chrono::steady_clock::duration Publisher::kept_for(Steady::duration reading) {
+  return std::max<Steady::duration>(kKept, kKeptOfReading * reading);
+}
 
 Publisher::~Publisher() {
   {
@@ -98,22 +104,31 @@ void Publisher::work() {
   }
 }
 
-RunFollower* Publisher::follow(const std::string& run) {
+Publisher::Followed* Publisher::follow(const std::string& run) {
   const RunCard* card = index_.find(run);
   if (card == nullptr) return nullptr;
   Followed& followed = followed_[run];
   if (!followed.run) followed.run = std::make_unique<RunFollower>(card->paths());
   followed.wanted = Steady::now();
-  return followed.run.get();
+  return &followed;
 }
 
-void Publisher::read(RunFollower& run) const {
-  if (!run.is_behind()) run.read(piece_);
+RunFollower* Publisher::read(const std::string& run) {
+  Followed* followed = follow(run);
+  if (followed == nullptr) return nullptr;
+  if (!followed->run->is_behind()) read_piece(*followed);
+  return followed->run.get();
+}
+
+void Publisher::read_piece(Followed& followed) const {
+  const auto began = Steady::now();
+  followed.run->read(piece_);
+  if (followed.run->is_behind()) followed.reading += Steady::now() - began;
 }
 
 void Publisher::read_on() {
   for (auto& [id, followed] : followed_) {
-    if (followed.run->is_behind()) followed.run->read(piece_);
+    if (followed.run->is_behind()) read_piece(followed);
   }
 }
 
@@ -132,7 +147,8 @@ void Publisher::look() {
 
 void Publisher::tick() {
   const auto now = Steady::now();
-  std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
+  std::erase_if(followed_,
+                [now](const auto& one) { return now - one.second.wanted > kept_for(one.second.reading); });
   if (pages_.empty()) return;
   if (now - looked_ >= kLook) look();
   for (auto& [id, followed] : followed_) followed.parts.clear();
@@ -153,17 +169,15 @@ void Publisher::give(Page& page) {
   // Every page has the list: its links, and the runs to compare with.
   if (page.part == "list") return send(page, "list", list_event_);
   for (const std::string& run : page.runs) {
-    RunFollower* follower = follow(run);
-    if (follower == nullptr) {
+    Followed* followed = follow(run);
+    if (followed == nullptr) {
       send(page, run, event("gone", {{"run", run}}));
       continue;
     }
-    Followed& followed = followed_[run];
-    if (followed.parts.empty()) {
-      read(*follower);
-      for (const auto& [part, data] : follower->parts()) followed.parts[part] = part_event(run, part, data);
+    if (followed->parts.empty()) {
+      for (const auto& [part, data] : read(run)->parts()) followed->parts[part] = part_event(run, part, data);
     }
-    for (const auto& [part, text] : followed.parts) {
+    for (const auto& [part, text] : followed->parts) {
       const bool wanted = page.part == "run" || part == "head" || part == "curves";
       if (wanted) send(page, run + "\n" + part, text, period_of(part));
     }
@@ -173,9 +187,8 @@ void Publisher::give(Page& page) {
 void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
   post(asked, [this, asked, run = std::move(run)] {
     look();
-    RunFollower* follower = follow(run.empty() ? index_.newest() : run);
+    RunFollower* follower = read(run.empty() ? index_.newest() : run);
     if (follower == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
-    read(*follower);
     auto text = follower->metrics();
     if (!text.ok())
       return asked->answer({.status = 503, .body = std::string(text.status().message()) + "\n"});
@@ -187,9 +200,8 @@ void Publisher::health(std::shared_ptr<Exchange> asked) {
   post(asked, [this, asked] {
     look();
     const std::string run = index_.newest();
-    RunFollower* follower = follow(run);
+    RunFollower* follower = read(run);
     if (follower == nullptr) return asked->answer({.body = "there is no run yet\n"});
-    read(*follower);
     const RunState state = follower->state().state;
     const bool ill = state == RunState::kFailed || state == RunState::kLost;
     asked->answer({.status = ill ? 503 : 200, .body = fmt::format("{}: {}\n", run, follower->in_a_line())});

@@ -31,6 +31,9 @@ class Publisher {
   explicit Publisher(const UiOptions& options, std::int64_t piece = RunFollower::kPiece);
   ~Publisher();
 
+  // How long a run that nobody looks at is kept, if it was read for so long.
+  static std::chrono::steady_clock::duration kept_for(std::chrono::steady_clock::duration reading);
+
   // All of these may be called by any thread.
   void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
   // Answers with the metrics of that run, or without a name those of the newest.
@@ -56,6 +59,7 @@ class Publisher {
   struct Followed {
     std::unique_ptr<RunFollower> run;
     Steady::time_point wanted;
+    Steady::duration reading{0};               // how long it was read while it was behind
     std::map<std::string, std::string> parts;  // the parts as events
   };
 
@@ -66,9 +70,10 @@ class Publisher {
   void give(Page& page);
   void send(Page& page, const std::string& key, const std::string& event,
             std::chrono::milliseconds period = {});
-  RunFollower* follow(const std::string& run);
-  // Reads a run for those who ask now; a run that is behind is read between the tasks anyway.
-  void read(RunFollower& run) const;
+  Followed* follow(const std::string& run);
+  // Follows a run, and reads it for those who ask now; a run that is behind is read between the tasks anyway.
+  RunFollower* read(const std::string& run);
+  void read_piece(Followed& followed) const;
   // Reads the next piece of each run that is behind.
   void read_on();
   bool is_behind() const;

@@ -101,6 +101,13 @@ class Pieces final : public control::RunListener {
 
 using PublisherTest = RunFoldersTest;
 
+// A person who looks at a long run some times a day waits once.
+TEST(PublisherTimesTest, ARunIsKeptTheLongerTheLongerItWasRead) {
+  using std::chrono::minutes;
+  EXPECT_EQ(Publisher::kept_for(std::chrono::seconds(1)), minutes(10));
+  EXPECT_GT(Publisher::kept_for(minutes(30)), std::chrono::hours(24));
+}
+
 // A scraper that has given up is not answered, and the others hear at once how far the reading is.
 TEST_F(PublisherTest, RequestsAreAnsweredWhileARunIsRead) {
   make_run(root_ / "run");
