@@ -17,8 +17,6 @@ namespace paceline::store {
 
 namespace {
 
-constexpr std::int64_t kNoBound = std::numeric_limits<std::int64_t>::max();
-
 // Passes on only the kinds of events for which a function is set.
 struct Picker final : control::RunListener {
   std::function<void(const control::Fact&)> fact;
@@ -95,13 +93,12 @@ absl::Status JournalReader::replay(control::RunListener& listener, std::int64_t 
 
 absl::Status JournalReader::replay_after(control::RunListener& listener, std::int64_t attempt,
                                          std::int64_t& after, Texts& texts) {
-  std::int64_t all = kNoBound;
-  return replay_some(listener, attempt, after, all, texts);
+  return read_after(kAll, attempt, after, texts, listener);
 }
 
 absl::Status JournalReader::replay_some(control::RunListener& listener, std::int64_t attempt,
                                         std::int64_t& after, std::int64_t& left, Texts& texts) {
-  return read_after(kAll, attempt, after, left, texts, listener);
+  return read_some(kAll, attempt, after, left, texts, listener);
 }
 
 absl::StatusOr<std::int64_t> JournalReader::newest_fact() const {
@@ -229,12 +226,18 @@ absl::Status JournalReader::planning(control::RunListener& listener, std::int64_
 }
 
 absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control::RunListener& listener) {
-  std::int64_t from_the_start = Which{}.after, all = kNoBound;
-  return read_after(tables, attempt, from_the_start, all, texts_, listener);
+  std::int64_t from_the_start = Which{}.after;
+  return read_after(tables, attempt, from_the_start, texts_, listener);
 }
 
 absl::Status JournalReader::read_after(unsigned tables, std::int64_t attempt, std::int64_t& after,
-                                       std::int64_t& left, Texts& texts, control::RunListener& listener) {
+                                       Texts& texts, control::RunListener& listener) {
+  std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  return read_some(tables, attempt, after, all, texts, listener);
+}
+
+absl::Status JournalReader::read_some(unsigned tables, std::int64_t attempt, std::int64_t& after,
+                                      std::int64_t& left, Texts& texts, control::RunListener& listener) {
   // One transaction, so that all tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
   absl::Status status = merge(tables, attempt, after, left, texts, listener);
