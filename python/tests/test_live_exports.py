@@ -166,3 +166,5 @@ def test_a_board_that_is_open_follows_a_run_that_is_killed_and_resumed(tmp_path:
     names = sorted(file.name for file in own().glob("tensorboard/*/events*"))
     # One more where the resumed run went back to its checkpoint after the first look at its journal.
     assert len(names) in (2, 3) and names[0].endswith(".0001"), names
+    sizes = [file.stat().st_size for file in sorted(own().glob("tensorboard/*/events*"))]
+    assert all(size == 0 for size in sizes[:-1]) and sizes[-1] > 0, sizes

@@ -493,7 +493,7 @@ TEST_F(AttemptTest, ServersKnowHowManyVersionsDevicesOfTheirCardMayHold) {
 TEST_F(AttemptTest, ADeviceThatHasNotComeYetMayHoldAVersionOnTheCard) {
   start(fmt::format("epochs = 100\n{}[[device]]\ncount = 3\n[sync]\npolicy = \"asp\"\n", kProgram));
   const auto serving = server(0);
-  const auto training = worker("w1");
+  const auto training = worker("w0");
   training->say(with_card(attached("path"), "GPU-a", 1));
   EXPECT_EQ(serving->next<ServerStart>().card_holders, 3);
 }

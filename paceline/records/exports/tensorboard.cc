@@ -66,7 +66,8 @@ TensorBoard::TensorBoard(const report::RunInfo& info, double began_s, const std:
     : out_(std::move(write)),
       began_s_(began_s),
       step_of_histograms_(std::max<std::int64_t>(
-          1, (info.total_samples > 0 ? info.total_samples : info.epoch_samples) / kHistograms)) {
+          1, (info.total_samples > 0 ? info.total_samples : info.epoch_samples) / kHistograms)),
+      step_of_points_((std::max<std::int64_t>(0, info.total_samples) + kPoints - 1) / kPoints) {
   wire::Event first = event_at(Time{}, 0);
   first.set_file_version("brain.Event:2");
   put(first);
@@ -162,7 +163,8 @@ void TensorBoard::commit(Time at, const control::CommitRecord& record) {
   bulk_.samples += record.samples;
   bulk_.gradients += std::ssize(record.members);
   if (samples_ - histograms_at_ >= step_of_histograms_) put_histograms(at);
-  if (bulk_.samples < record.nominal || at <= bulk_.since) return;
+  if (bulk_.samples < std::max(record.nominal, step_of_points_) || at <= bulk_.since) return;
+  if (++points_ % kPoints == 0) step_of_points_ = 2 * bulk_.samples;
   wire::Event event = event_at(at, samples_);
   if (const auto loss = loss_.value()) add_scalar(event, "training/loss", *loss);
   for (const auto& [name, average] : metrics_) {

@@ -4,7 +4,8 @@
 //
 //   scalars      training/loss (of the latest bulk updates), training/<the user's own>,
 //                training/learning_rate, training/samples_per_s, training/staleness (mean): about one point
-//                for each bulk update;
+//                for each bulk update, but at most kPoints of a run whose length is known; in other runs the
+//                distance of the points doubles after each kPoints;
 //                evaluation/loss, evaluation/accuracy, evaluation/<the user's own>
 //   histograms   staleness, group_size: of the commits since the point before; at most 50 points
 //   text         job, and what held the run back
@@ -41,6 +42,7 @@ class IntegerHistogram {
 class TensorBoard final : public control::RunListener {
  public:
   static constexpr std::int64_t kHistograms = 50;
+  static constexpr std::int64_t kPoints = 20'000;
 
   // `began_s`: when the job's time began, in seconds since 1970. `job_toml`: the job file, shown as text.
   TensorBoard(const report::RunInfo& info, double began_s, const std::string& job_toml,
@@ -68,6 +70,8 @@ class TensorBoard final : public control::RunListener {
   TextOut out_;
   const double began_s_;
   const std::int64_t step_of_histograms_;
+  std::int64_t step_of_points_;  // samples
+  std::int64_t points_ = 0;
   struct Iteration {
     double loss = 0;
     Metrics metrics;

@@ -75,6 +75,38 @@ TEST(TensorBoard, WritesWhatARunWas) {
     EXPECT_EQ(tags[tag], 1) << tag;
 }
 
+// A run of a month has a hundred million updates.
+TEST(TensorBoard, AFileHasABoundedNumberOfPoints) {
+  constexpr int kCommits = 3 * TensorBoard::kPoints;
+  for (const bool known : {true, false}) {
+    std::string text;
+    report::RunInfo info;
+    info.total_samples = known ? 10 * kCommits : 0;
+    TensorBoard board(info, 1e9, "", {}, [&](std::string_view piece) {
+      text += piece;
+      return absl::OkStatus();
+    });
+    for (int i = 1; i <= kCommits; ++i) {
+      control::CommitRecord commit;
+      commit.version = Version(i);
+      commit.samples = commit.nominal = 10;
+      commit.committed_before = 10 * (i - 1);
+      board.on_order(Time(from_seconds(i)), commit);
+    }
+    EXPECT_TRUE(board.flush().ok());
+    std::int64_t points = 0;
+    for (const wire::Event& event : events_in(text)) {
+      for (const wire::Summary::Value& value : event.summary().value()) {
+        if (value.tag() != "training/samples_per_s") continue;
+        ++points;
+        EXPECT_FLOAT_EQ(value.simple_value(), 10);
+      }
+    }
+    // 20,000 of all, the same number of half of the rest, and so on.
+    EXPECT_EQ(points, known ? TensorBoard::kPoints : 2 * TensorBoard::kPoints) << known;
+  }
+}
+
 TEST(TensorBoard, ALossThatCountsNothingIsNotZero) {
   std::string text;
   TensorBoard board({}, 1e9, "", {}, [&](std::string_view piece) {

@@ -33,7 +33,7 @@ const seconds_text = value => `${Math.abs(value) < 10 ? fixed(value, 2) : fixed(
 const short_count = value => value >= 1e6 ? `${plain(value / 1e6)}M` : value >= 1e4 ? `${plain(value / 1e3)}k` : plain(value);
 
 // A sentence begins with a capital, but a device keeps its name.
-const capital = text => /^(the|nothing|devices|messages|stages|it|this|nobody|there|runs|show|version|an)\b/.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
+const capital = text => /^(the|nothing|devices|messages|stages|it|this|nobody|there|runs|show|version|an|reading)\b/.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
 
 function clipped_text(text, letters) {
   const all = [...text];

@@ -233,11 +233,16 @@ Json replicas_json(const Summary& summary, const History& history, Reasons& reas
   Json list = Json::array();
   std::map<ReplicaId, const ReplicaHistory*> recorded;
   for (const ReplicaHistory& replica : history.replicas) recorded[replica.replica] = &replica;
+  std::size_t room =
+      kReplicasInReport - std::min(kReplicasInReport, recorded.size());  // for those without a lane
   for (const ReplicaSummary& replica : summary.replicas) {
-    if (list.size() >= kReplicasInReport) break;
-    list.push_back(replica_json(replica));
     const auto found = recorded.find(replica.replica);
-    if (found == recorded.end()) continue;
+    if (found == recorded.end() && room == 0) continue;
+    list.push_back(replica_json(replica));
+    if (found == recorded.end()) {
+      --room;
+      continue;
+    }
     list.back()["lane"] = lane_json(*found->second, reasons);
     list.back()["gap"] = gap_json(*found->second);
   }

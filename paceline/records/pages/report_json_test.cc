@@ -179,6 +179,20 @@ TEST(ReportJson, SaysHowManyReplicasAreLeftOut) {
   EXPECT_TRUE(run["replicas"][0]["lane"].is_null());
 }
 
+// The replicas that came last may have the lanes.
+TEST(ReportJson, EveryReplicaWithALaneHasARow) {
+  Summary summary;
+  summary.replicas.resize(kReplicasInReport + 7);
+  for (std::size_t i = 0; i < summary.replicas.size(); ++i)
+    summary.replicas[i].replica = ReplicaId(static_cast<std::int32_t>(i));
+  History history;
+  history.replicas.emplace_back().replica = summary.replicas.back().replica;
+  const Json run = report_json(summary, history);
+  EXPECT_EQ(run["replicas"].size(), kReplicasInReport);
+  EXPECT_EQ(run["replicas_left_out"], 7);
+  EXPECT_FALSE(run["replicas"].back()["lane"].is_null());
+}
+
 TEST(ReportJson, AReplicaThatCameAgainIsCountedOnce) {
   Summary summary;
   for (const char* const name : {"w0", "w1", "w1"}) summary.replicas.emplace_back().name = name;

@@ -55,7 +55,7 @@ struct Group {
   Time at;
   Version version;
   std::int64_t size = 0;
-  Members drawn;  // its replicas that have a lane, ascending
+  Members drawn;  // its replicas that have a lane, ascending; or those that have theirs now
   policy::Reason why;
 };
 
@@ -125,7 +125,7 @@ struct History {
   std::vector<TrainingPoint> training;
   StalenessHistogram staleness;
   GroupHistory groups;
-  std::vector<ReplicaHistory> replicas;  // the first RunStats::kRecordedReplicas of them
+  std::vector<ReplicaHistory> replicas;  // only replicas with a lane, at most RunStats::kRecordedReplicas
   std::vector<Event> events;
   std::int64_t events_left_out = 0;
   PlanHistory plans;

@@ -29,7 +29,7 @@ std::optional<double> share_waiting(SumOfDurations waiting, SumOfDurations compu
 
 ReplicaStats::ReplicaStats(ReplicaId replica, std::string name, bool recorded)
     : replica_(replica), name_(std::move(name)) {
-  if (recorded) recording_ = std::make_unique<Recording>();
+  if (recorded) recording_.make();
 }
 
 void ReplicaStats::released(Time at, Clock iteration, const policy::Reason& why, std::int64_t steps) {
@@ -84,12 +84,18 @@ void ReplicaStats::saw_gap(Time at, std::int64_t gap) {
   if (recording_) recording_->gaps.add({at, gap});
 }
 
+void ReplicaStats::take_lane_of(ReplicaStats& earlier) {
+  recording_ = std::move(earlier.recording_);
+  recording_->computing += earlier.computing_;
+  recording_->waiting += earlier.waiting_;
+}
+
 void ReplicaStats::change(Time at, Doing to, const policy::Reason& why) {
   computing_ += open(Doing::kComputing, at);
   waiting_ += open(Doing::kWaiting, at);
   if (recording_ && drawn(doing()) && at > since_) {
     recording_->intervals.add({since_, at, doing(), iteration_, why});
-    recording_->activity.add({at, computing_, waiting_});
+    recording_->activity.add({at, recording_->computing + computing_, recording_->waiting + waiting_});
   }
   doing_ = to;
   since_ = at;

@@ -57,11 +57,13 @@ class ReplicaStats {
   double last_loss() const { return last_loss_; }
   std::optional<double> last_weight() const { return last_weight_; }
   const Metrics& last_metrics() const { return last_metrics_; }
-  bool recorded() const { return recording_ != nullptr; }
+  bool recorded() const { return static_cast<bool>(recording_); }
 
   Duration computing(Time now) const { return computing_ + open(Doing::kComputing, now); }
   Duration waiting(Time now) const { return waiting_ + open(Doing::kWaiting, now); }
   ReplicaSummary summary(Time now) const;
+  // Goes on in the lane of an earlier replica of this name, which is not recorded any more. Requires: that one is recorded.
+  void take_lane_of(ReplicaStats& earlier);
   // Requires: recorded. The present activity is the last interval.
   ReplicaHistory history(Time now) const;
 
@@ -73,6 +75,22 @@ class ReplicaStats {
     FirstAndLatest<Interval> intervals{kFirstIntervals, kLatestIntervals};
     Thinned<ActivityPoint> activity{kActivityPoints};
     Thinned<GapPoint, HigherGap> gaps{kGapPoints};
+    Duration computing{0}, waiting{0};  // the sums of earlier replicas
+  };
+  // Is copied with its replica.
+  class Owned {
+   public:
+    Owned() = default;
+    Owned(const Owned& other)
+        : recording_(other.recording_ ? std::make_unique<Recording>(*other.recording_) : nullptr) {}
+    Owned(Owned&&) = default;
+    Owned& operator=(Owned&&) = default;
+    void make() { recording_ = std::make_unique<Recording>(); }
+    explicit operator bool() const { return recording_ != nullptr; }
+    Recording* operator->() const { return recording_.get(); }
+
+   private:
+    std::unique_ptr<Recording> recording_;
   };
 
   void change(Time at, Doing to, const policy::Reason& why);
@@ -95,7 +113,7 @@ class ReplicaStats {
   std::int64_t staleness_sum_ = 0;
   double last_loss_ = 0;
   std::optional<double> last_weight_;
-  std::unique_ptr<Recording> recording_;
+  Owned recording_;
   ReplicaId replica_;
   std::int64_t discarded_ = 0;
   std::optional<Duration> asked_;

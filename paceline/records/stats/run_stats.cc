@@ -15,6 +15,11 @@ RunStats::RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start)
       samples_at_start_(samples_at_start),
       samples_(samples_at_start.value_or(0)) {}
 
+void RunStats::describe(RunInfo info) {
+  info_ = std::move(info);
+  info_.total_samples = data_end_.value_or(info_.total_samples);
+}
+
 void RunStats::on_fact(const control::Fact& fact) {
   std::visit([&](const auto& what) { on(fact.at, what); }, fact.what);
 }
@@ -40,13 +45,25 @@ void RunStats::on(Time at, const control::ReplicaJoined& fact) {
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= replicas_.size()) replicas_.resize(index + 1);
   const bool fresh = !replicas_[index];
-  if (fresh) {
-    replicas_[index].emplace(fact.replica, fact.name, joined_ < kRecordedReplicas);
-    ++joined_;
-  }
+  if (fresh) add_replica(fact);
   // A replica that left with its process has the same number again in a resumed run.
   PACELINE_CHECK(fresh || replicas_[index]->doing() == Doing::kGone, "replica {} joined twice", fact.replica);
   events_.add({at, fact.name, fmt::format("joined, {} samples an iteration", fact.batch)});
+}
+
+void RunStats::add_replica(const control::ReplicaJoined& fact) {
+  std::optional<ReplicaStats>& added = replicas_[static_cast<std::size_t>(fact.replica.value())];
+  const auto lane = lane_by_name_.find(fact.name);
+  if (lane != lane_by_name_.end() && replica(lane->second).doing() == Doing::kGone) {
+    added.emplace(fact.replica, fact.name, false);
+    added->take_lane_of(replica(lane->second));
+    lane->second = fact.replica;
+    return;
+  }
+  added.emplace(fact.replica, fact.name, lanes_ < kRecordedReplicas);
+  if (!added->recorded()) return;
+  ++lanes_;
+  lane_by_name_[fact.name] = fact.replica;
 }
 
 void RunStats::on(Time at, const control::ReplicaLeft& fact) {
@@ -56,7 +73,7 @@ void RunStats::on(Time at, const control::ReplicaLeft& fact) {
 }
 
 void RunStats::on(Time at, const control::ReplicaReady& fact) {
-  if (fact.data_end) info_.total_samples = *fact.data_end;
+  if (fact.data_end) info_.total_samples = *(data_end_ = fact.data_end);
   ReplicaStats& mine = replica(fact.replica);
   mine.ready(at, fact.compute, fact.pulling, fact.loss, fact.metrics, fact.weight);
   iterations_ += mine.steps();
@@ -192,13 +209,27 @@ void RunStats::add_activity(Time now, Summary& summary) const {
   summary.wait_share = share_waiting(waiting, computing);
 }
 
+// Members that gave their lane away are shown by the replica that has it now.
+GroupHistory RunStats::groups() const {
+  GroupHistory history = groups_.history();
+  for (Group& group : history.formed) {
+    for (ReplicaId& id : group.drawn) {
+      const ReplicaStats& member = *replicas_[static_cast<std::size_t>(id.value())];
+      if (!member.recorded()) id = lane_by_name_.at(member.name());
+    }
+    std::sort(group.drawn.begin(), group.drawn.end());
+    group.drawn.erase(std::unique(group.drawn.begin(), group.drawn.end()), group.drawn.end());
+  }
+  return history;
+}
+
 History RunStats::history(Time now, Lanes lanes) const {
   History history{.start = start_.value_or(Time{}),
                   .samples_at_start = samples_at_start_.value_or(0),
                   .evaluations = evaluations_.points(),
                   .training = training_.points(),
                   .staleness = staleness_,
-                  .groups = groups_.history(),
+                  .groups = groups(),
                   .replicas = {},
                   .events = events_.kept(),
                   .events_left_out = events_.left_out(),

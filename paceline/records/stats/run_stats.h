@@ -30,7 +30,8 @@ namespace paceline::report {
 
 class RunStats final : public control::RunListener {
  public:
-  // Lanes and gaps are kept of this many replicas, those that joined first.
+  // Lanes and gaps are kept of this many replicas, those that joined first. A replica of the same name that joins after
+  // one has left goes on in its lane.
   static constexpr std::size_t kRecordedReplicas = 64;
   static constexpr std::size_t kCurvePoints = 2000;
   static constexpr std::size_t kFirstEvents = 500;
@@ -42,6 +43,9 @@ class RunStats final : public control::RunListener {
 
   // `samples_at_start`: the committed samples that the first event follows; by default, those before the first commit.
   explicit RunStats(RunInfo info, std::optional<std::int64_t> samples_at_start = std::nullopt);
+
+  // Describes the run as it is now: a later attempt knows more of it.
+  void describe(RunInfo info);
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
@@ -78,6 +82,8 @@ class RunStats final : public control::RunListener {
   void on(Time, const control::BatchDone& order) { plans_.add(order); }
 
   ReplicaStats& replica(ReplicaId id);
+  void add_replica(const control::ReplicaJoined& fact);
+  GroupHistory groups() const;
   void average_loss(Time at, const ReplicaStats& from, std::int64_t samples, std::int64_t window);
   void average_metrics(const ReplicaStats& from, std::int64_t samples, std::int64_t window);
   Metrics training_metrics() const;
@@ -86,9 +92,11 @@ class RunStats final : public control::RunListener {
   void add_activity(Time now, Summary& summary) const;
 
   RunInfo info_;
+  std::optional<std::int64_t> data_end_;               // the samples of the data, once its end was reached
   std::vector<std::optional<ReplicaStats>> replicas_;  // indexed by replica
-  std::size_t joined_ = 0;                             // the replicas that joined
-  policy::ClockBoard clocks_;                          // released replicas, and those that wait for a release
+  std::size_t lanes_ = 0;                              // the replicas that have a lane
+  std::map<std::string, ReplicaId> lane_by_name_;
+  policy::ClockBoard clocks_;  // released replicas, and those that wait for a release
   StalenessHistogram staleness_;
   GroupStats groups_;
   PlanStats plans_;

@@ -29,8 +29,9 @@ class Told {
  public:
   explicit Told(RunInfo info = kInfo) : stats(std::move(info)) {}
 
-  Told& joined(double when, int replica) {
-    stats.on_fact({at(when), control::ReplicaJoined{ReplicaId(replica), fmt::format("w{}", replica), 10}});
+  Told& joined(double when, int replica) { return joined_as(when, replica, replica); }
+  Told& joined_as(double when, int replica, int name) {
+    stats.on_fact({at(when), control::ReplicaJoined{ReplicaId(replica), fmt::format("w{}", name), 10}});
     return *this;
   }
   Told& left(double when, int replica) {
@@ -533,6 +534,33 @@ TEST(RunStats, LanesAreKeptOfTheFirstReplicasOnly) {
   const Group group = run.stats.history(at(1)).groups.formed.at(0);
   EXPECT_EQ(group.size, 100);
   EXPECT_EQ(group.drawn.size(), RunStats::kRecordedReplicas);
+}
+
+// In a long run every place has another replica in the end.
+TEST(RunStats, AReplicaThatComesAgainGoesOnInItsLane) {
+  Told run;
+  constexpr int kPlaces = 70;
+  for (int i = 0; i < kPlaces; ++i) run.joined(0, i).released(0, i, 1).ready(1, i, 1);
+  run.committed_together(1, 1, {0, 1}, {"both"});
+  for (int again = 1; again <= 2; ++again) {
+    for (int i = 0; i < kPlaces; ++i) {
+      const int id = again * kPlaces + i;
+      run.left(3 * again, id - kPlaces)
+          .joined_as(3 * again, id, i)
+          .released(3 * again, id, 1)
+          .ready(3 * again + 1, id, 1);
+    }
+  }
+  run.committed_together(7, 2, {2 * kPlaces, 2 * kPlaces + 1, 3 * kPlaces - 1}, {"all"});
+  const History history = run.stats.history(at(7));
+  ASSERT_EQ(history.replicas.size(), RunStats::kRecordedReplicas);
+  const ReplicaHistory& lane = history.replicas[0];
+  EXPECT_EQ(lane.replica, ReplicaId(2 * kPlaces));
+  ASSERT_EQ(lane.intervals.size(), 5U) << "computing and waiting, twice, and computing";
+  EXPECT_EQ(lane.intervals[0].start, at(0));
+  EXPECT_EQ(lane.activity.back().computing, from_seconds(3)) << "of all three";
+  for (const Group& group : history.groups.formed)
+    EXPECT_THAT(group.drawn, ElementsAre(ReplicaId(2 * kPlaces), ReplicaId(2 * kPlaces + 1)));
 }
 
 // w3 takes 0.3 s, the others 0.1 s. In a round of BSP three wait 0.2 s of 0.3 s.

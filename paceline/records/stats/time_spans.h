@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/decisions/control/run_listener.h"
@@ -49,6 +50,8 @@ class TimeSpans final : public control::RunListener {
   // `devices`: RunInfo's. Each is part of the run even if it never comes; may be empty, then each replica is
   // a device.
   TimeSpans(std::vector<std::string> devices, See see);
+  // Goes on as `other` would, for another listener.
+  TimeSpans(const TimeSpans& other, See see) : TimeSpans(other) { see_ = std::move(see); }
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
@@ -74,6 +77,8 @@ class TimeSpans final : public control::RunListener {
   }
 
  private:
+  TimeSpans(const TimeSpans&) = default;
+
   enum class State { kStarting, kComputing, kWaiting, kParked, kAway };
   struct Blame {
     std::int32_t on = kNobody;
@@ -128,7 +133,7 @@ class TimeSpans final : public control::RunListener {
   void tell(const TimeSpan& span) const;
 
   const std::vector<std::string> names_of_devices_;
-  const See see_;
+  See see_;
   std::vector<std::string> devices_;
   std::vector<Device> states_;  // indexed by device
   std::map<std::string, std::size_t> device_by_name_;

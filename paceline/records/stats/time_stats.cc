@@ -9,6 +9,12 @@ TimeStats::TimeStats(std::vector<std::string> devices)
     : names_(devices),
       spans_(std::move(devices), [this](const TimeSpan& span) { add(spent_, together_, span); }) {}
 
+TimeStats::TimeStats(const TimeStats& other)
+    : names_(other.names_),
+      spent_(other.spent_),
+      together_(other.together_),
+      spans_(other.spans_, [this](const TimeSpan& span) { add(spent_, together_, span); }) {}
+
 void TimeStats::add(std::vector<Spent>& all, Waits& together, const TimeSpan& span) {
   if (span.device >= all.size()) all.resize(span.device + 1);
   Spent& spent = all[span.device];

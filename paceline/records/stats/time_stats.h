@@ -25,6 +25,7 @@ class TimeStats final : public control::RunListener {
 
   // `devices`: RunInfo's; may be empty, then each replica is a device.
   explicit TimeStats(std::vector<std::string> devices);
+  TimeStats(const TimeStats& other);
 
   void on_fact(const control::Fact& fact) override { spans_.on_fact(fact); }
   void on_order(Time at, const control::Order& order) override;

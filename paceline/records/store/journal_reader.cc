@@ -97,6 +97,18 @@ absl::Status JournalReader::replay_after(control::RunListener& listener, std::in
   return read_after(kAll, attempt, after, texts, listener);
 }
 
+absl::Status JournalReader::replay_some(control::RunListener& listener, std::int64_t attempt,
+                                        std::int64_t& after, std::int64_t& left, Texts& texts) {
+  return read_some(kAll, attempt, after, left, texts, listener);
+}
+
+absl::StatusOr<std::int64_t> JournalReader::newest_fact() const {
+  PACELINE_ASSIGN_OR_RETURN(Statement newest, database_.prepare("SELECT ifnull(max(seq), 0) FROM facts"));
+  PACELINE_RETURN_IF_ERROR(newest.start());
+  PACELINE_RETURN_IF_ERROR(newest.next().status());
+  return newest.integer(0);
+}
+
 absl::StatusOr<std::vector<control::ProcessReport>> JournalReader::processes() const {
   // One transaction, so that both tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
@@ -275,17 +287,23 @@ absl::Status JournalReader::read(unsigned tables, std::int64_t attempt, control:
 
 absl::Status JournalReader::read_after(unsigned tables, std::int64_t attempt, std::int64_t& after,
                                        Texts& texts, control::RunListener& listener) {
+  std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  return read_some(tables, attempt, after, all, texts, listener);
+}
+
+absl::Status JournalReader::read_some(unsigned tables, std::int64_t attempt, std::int64_t& after,
+                                      std::int64_t& left, Texts& texts, control::RunListener& listener) {
   // One transaction, so that all tables are seen as of the same instant.
   PACELINE_RETURN_IF_ERROR(database_.execute("BEGIN"));
-  absl::Status status = merge(tables, attempt, after, texts, listener);
+  absl::Status status = merge(tables, attempt, after, left, texts, listener);
   database_.execute("ROLLBACK").IgnoreError();
   if (!absl::IsInvalidArgument(status)) return status;
   return absl::DataLossError(fmt::format("{}: {}; move it away, the checkpoints do not need it",
                                          path_.string(), std::string(status.message())));
 }
 
-absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
-                                  control::RunListener& listener) {
+absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::int64_t& after,
+                                  std::int64_t& left, Texts& texts, control::RunListener& listener) {
   std::vector<std::unique_ptr<Events>> open;
   const auto add = [&](Table table, auto make) -> absl::Status {
     if ((tables & table) == 0) return absl::OkStatus();
@@ -304,7 +322,7 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::in
   PACELINE_ASSIGN_OR_RETURN(const bool today, is_of_today(database_));
   if (today) PACELINE_RETURN_IF_ERROR(add(kSideWork, read_side_work));
   PACELINE_RETURN_IF_ERROR(advance_all(open));
-  while (true) {
+  for (; left > 0; --left) {
     const auto first = std::min_element(open.begin(), open.end(),
                                         [](const auto& a, const auto& b) { return a->seq() < b->seq(); });
     if ((*first)->seq() == Events::kEnd) return absl::OkStatus();
@@ -312,6 +330,7 @@ absl::Status JournalReader::merge(unsigned tables, std::int64_t attempt, std::in
     after = (*first)->seq();
     PACELINE_RETURN_IF_ERROR((*first)->advance());
   }
+  return absl::OkStatus();
 }
 
 }  // namespace paceline::store

@@ -71,6 +71,11 @@ class JournalReader {
   absl::Status decisions(control::RunListener& listener, std::int64_t attempt);
   // The texts of the reasons that replay() told.
   std::set<std::string, std::less<>>& texts() { return texts_; }
+  // Does what replay_after() does for at most `left` events; each one told takes one from `left`. Above 0 afterwards: there are no more.
+  absl::Status replay_some(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
+                           std::int64_t& left, std::set<std::string, std::less<>>& texts);
+  // The number of the newest fact, which tells about how many events there are; 0 before the first.
+  absl::StatusOr<std::int64_t> newest_fact() const;
   // The latest report of each process, by name; none in a journal of the previous format.
   absl::StatusOr<std::vector<control::ProcessReport>> processes() const;
   // The lengths of a stream's shards, as far as they were learnt since the run was begun from the start; none in a
@@ -124,8 +129,10 @@ class JournalReader {
   absl::Status read(unsigned tables, std::int64_t attempt, control::RunListener& listener);
   absl::Status read_after(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
                           control::RunListener& listener);
-  absl::Status merge(unsigned tables, std::int64_t attempt, std::int64_t& after, Texts& texts,
-                     control::RunListener& listener);
+  absl::Status read_some(unsigned tables, std::int64_t attempt, std::int64_t& after, std::int64_t& left,
+                         Texts& texts, control::RunListener& listener);
+  absl::Status merge(unsigned tables, std::int64_t attempt, std::int64_t& after, std::int64_t& left,
+                     Texts& texts, control::RunListener& listener);
 
   std::filesystem::path path_;
   Database database_;

@@ -17,23 +17,23 @@ constexpr Duration kLongest{std::int64_t{1} << 61};
 
 void Plausible::on_fact(const control::Fact& fact) {
   std::visit([this](const auto& what) { look(what); }, fact.what);
-  if (status_.ok()) next_.on_fact(fact);
+  if (status_.ok()) next_->on_fact(fact);
 }
 
 void Plausible::on_order(Time at, const control::Order& order) {
   std::visit([this](const auto& what) { look(what); }, order);
-  if (status_.ok()) next_.on_order(at, order);
+  if (status_.ok()) next_->on_order(at, order);
 }
 
 void Plausible::on_evaluated(const control::Evaluated& evaluated) {
-  if (status_.ok()) next_.on_evaluated(evaluated);
+  if (status_.ok()) next_->on_evaluated(evaluated);
 }
 
 void Plausible::on_side_work(const control::SideWork& work) {
   if (work.server > kMostServers) damaged(fmt::format("server {} is in it", work.server));
   if (work.took > kLongest || work.at.time_since_epoch() > kLongest || work.at.time_since_epoch() < -kLongest)
     damaged(fmt::format("work on version {} took for ever", work.version));
-  if (status_.ok()) next_.on_side_work(work);
+  if (status_.ok()) next_->on_side_work(work);
 }
 
 void Plausible::look(const control::ReplicaJoined& joined) {

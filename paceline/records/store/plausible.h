@@ -19,7 +19,9 @@ namespace paceline::store {
 
 class Plausible final : public control::RunListener {
  public:
-  explicit Plausible(control::RunListener& next) : next_(next) {}
+  explicit Plausible(control::RunListener& next) : next_(&next) {}
+  // Goes on as `other` would, for another listener.
+  Plausible(const Plausible& other, control::RunListener& next) : Plausible(other) { next_ = &next; }
 
   void on_fact(const control::Fact& fact) override;
   void on_order(Time at, const control::Order& order) override;
@@ -47,7 +49,7 @@ class Plausible final : public control::RunListener {
   Replica* known(ReplicaId replica);
   void damaged(const std::string& what);
 
-  control::RunListener& next_;
+  control::RunListener* next_;
   std::map<ReplicaId, Replica> replicas_;
   absl::Status status_;
 };

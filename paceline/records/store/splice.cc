@@ -18,7 +18,7 @@ void Splice::begin(std::optional<Version> last) {
 void Splice::end() {
   returning_.clear();
   for (const ReplicaId replica : here_) {
-    next_.on_fact(
+    next_->on_fact(
         {latest_, control::ReplicaLeft{replica, fmt::format("the run was resumed from version {}", *last_)}});
     returning_[names_.at(replica)] = replica;
   }
@@ -39,7 +39,7 @@ void Splice::on_fact(const control::Fact& fact) {
              told.what);
   if (cut_) return;
   latest_ = fact.at;
-  next_.on_fact(told);
+  next_->on_fact(told);
 }
 
 void Splice::on_order(Time at, const control::Order& order) {
@@ -56,17 +56,17 @@ void Splice::on_order(Time at, const control::Order& order) {
              },
              told);
   if (cut_) return;
-  next_.on_order(at, told);
+  next_->on_order(at, told);
   const auto* commit = std::get_if<control::CommitRecord>(&order);
   cut_ = commit != nullptr && last_ && commit->version >= *last_;
 }
 
 void Splice::on_evaluated(const control::Evaluated& evaluated) {
-  if (!last_ || evaluated.version <= *last_) next_.on_evaluated(evaluated);
+  if (!last_ || evaluated.version <= *last_) next_->on_evaluated(evaluated);
 }
 
 void Splice::on_side_work(const control::SideWork& work) {
-  if (!last_ || work.version <= *last_) next_.on_side_work(work);
+  if (!last_ || work.version <= *last_) next_->on_side_work(work);
 }
 
 void Splice::join(control::ReplicaJoined& joined) {

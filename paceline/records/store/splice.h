@@ -16,10 +16,14 @@ namespace paceline::store {
 // from which the next begins, and gives each replica one number for the whole run.
 class Splice final : public control::RunListener {
  public:
-  explicit Splice(control::RunListener& next) : next_(next) {}
+  explicit Splice(control::RunListener& next) : next_(&next) {}
+  // Goes on as `other` would, for another listener.
+  Splice(const Splice& other, control::RunListener& next) : Splice(other) { next_ = &next; }
 
   // Begins an attempt. Its versions up to `last` count; without `last`, all do.
   void begin(std::optional<Version> last);
+  // Another version is the last one that counts of the attempt that was begun. Requires: it is not told yet.
+  void end_at(std::optional<Version> last) { last_ = last; }
   // Lets the attempt's replicas leave. Requires: begun with a last version.
   void end();
 
@@ -37,7 +41,7 @@ class Splice final : public control::RunListener {
   void join(control::ReplicaJoined& joined);
   void renumber(ReplicaId& replica);
 
-  control::RunListener& next_;
+  control::RunListener* next_;
   std::optional<Version> last_;
   bool cut_ = false;  // whether the rest of this attempt is left out
   Time latest_{};

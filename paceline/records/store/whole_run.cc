@@ -15,9 +15,6 @@
 
 namespace paceline::store {
 
-namespace {
-
-// The last version of an attempt from which a later one did not go back.
 std::optional<Version> last_kept(const std::vector<Attempt>& attempts, std::size_t i) {
   std::optional<Version> last;
   for (std::size_t later = i + 1; later < attempts.size(); ++later)
@@ -25,25 +22,27 @@ std::optional<Version> last_kept(const std::vector<Attempt>& attempts, std::size
   return last;
 }
 
-}  // namespace
+namespace {
 
 absl::Status replay_attempt(JournalReader& journal, const std::vector<Attempt>& attempts, std::size_t i,
-                            Splice& splice, std::set<std::string, std::less<>>& texts) {
+                            Splice& splice) {
   const std::optional<Version> last = last_kept(attempts, i);
-  if (last && *last <= attempts[i].from) return absl::OkStatus();  // a later attempt did all of it again
+  if (is_left_out(attempts[i], last)) return absl::OkStatus();
   splice.begin(last);
   std::int64_t from_the_start = -1;
-  PACELINE_RETURN_IF_ERROR(journal.replay_after(splice, attempts[i].number, from_the_start, texts));
+  PACELINE_RETURN_IF_ERROR(journal.replay_after(splice, attempts[i].number, from_the_start, journal.texts()));
   PACELINE_RETURN_IF_ERROR(splice.status());
   if (last) splice.end();
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::Status replay_whole_run(JournalReader& journal, control::RunListener& listener) {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<Attempt> attempts, journal.attempts());
   Splice splice(listener);
   for (std::size_t i = 0; i < attempts.size(); ++i)
-    PACELINE_RETURN_IF_ERROR(replay_attempt(journal, attempts, i, splice, journal.texts()));
+    PACELINE_RETURN_IF_ERROR(replay_attempt(journal, attempts, i, splice));
   return absl::OkStatus();
 }
 

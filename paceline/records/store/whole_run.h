@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <set>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -23,9 +21,11 @@ namespace paceline::store {
 // The reasons of the orders live as long as `journal`. Errors: those of JournalReader.
 absl::Status replay_whole_run(JournalReader& journal, control::RunListener& listener);
 
-// Replays attempt `i`, which is not the last. `texts`: keep the reasons.
-class Splice;
-absl::Status replay_attempt(JournalReader& journal, const std::vector<Attempt>& attempts, std::size_t i,
-                            Splice& splice, std::set<std::string, std::less<>>& texts);
+// The last version of an attempt from which no later one went back; nothing for the last attempt. An attempt is left out
+// if it has no version up to that one: a later attempt did all of it again.
+std::optional<Version> last_kept(const std::vector<Attempt>& attempts, std::size_t i);
+inline bool is_left_out(const Attempt& attempt, std::optional<Version> last) {
+  return last && *last <= attempt.from;
+}
 
 }  // namespace paceline::store

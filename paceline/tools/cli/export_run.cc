@@ -2,14 +2,18 @@
 #include "paceline/records/tables/time_table.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -28,6 +32,7 @@
 #include "paceline/records/store/whole_run.h"
 #include "paceline/tools/cli/output.h"
 #include "paceline/tools/ui/recent.h"
+#include "paceline/tools/ui/run_follower.h"
 #include "paceline/tools/ui/run_state.h"
 
 namespace paceline::cli {
@@ -153,13 +158,19 @@ class Growing {
       : run_(std::move(run)), folder_(std::move(folder)), tail_(run_.journal()) {}
 
   absl::Status look() {
-    const absl::Status read = tail_.read([this](store::JournalReader&) {
+    const auto anew = [this](store::JournalReader&) {
       auto begun = begin();
       begun_ = begun.status();
       return begun;
-    });
-    if (!error_.ok()) return error_;
-    return board_ && read.ok() ? board_->flush() : absl::OkStatus();
+    };
+    do {  // in pieces, each of which keeps the journal open for a short time only
+      const absl::Status read = tail_.read(anew, ui::RunFollower::kPiece);
+      if (!error_.ok()) return error_;
+      if (!board_ || !read.ok()) return absl::OkStatus();
+      PACELINE_RETURN_IF_ERROR(board_->flush());
+    } while (tail_.is_behind());
+    for (const fs::path& earlier : std::exchange(earlier_, {})) empty(earlier);
+    return absl::OkStatus();
   }
   absl::Status finish() {
     if (!board_) return begun_;
@@ -182,23 +193,48 @@ class Growing {
     return &*board_;
   }
 
-  // The next one of the run: TensorBoard goes on from file to file by their names, and keeps open what it
-  // reads.
+  // The next one of the run: TensorBoard goes on from file to file by their names.
   absl::Status make_file(double began) {
     constexpr int kMostFiles = 9999;
+    earlier_ = files();
     for (int number = 1; number <= kMostFiles; ++number) {
       file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", began, number);
       open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (open_.get() >= 0) return absl::OkStatus();
+      if (open_.get() >= 0) {
+        ::flock(open_.get(), LOCK_EX | LOCK_NB);  // only tells others that somebody writes it
+        return absl::OkStatus();
+      }
       if (errno != EEXIST) return store::io_error(file_, "made", errno);
     }
     return absl::ResourceExhaustedError(
         fmt::format("{}: has too many event files of this run", folder_.string()));
   }
 
+  // The run's event files that grew, by their names.
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> all;
+    std::error_code error;
+    for (auto one = fs::directory_iterator(folder_, error); !error && one != fs::directory_iterator();
+         one.increment(error)) {
+      const std::string name = one->path().filename().string();
+      if (name.starts_with("events.out.tfevents.") && name.find(".paceline.") != std::string::npos)
+        all.push_back(one->path());
+    }
+    return all;
+  }
+
+  // An earlier file has nothing that the new one has not. It keeps its name, from which an open TensorBoard goes on to the
+  // next. A file that another process writes stays.
+  static void empty(const fs::path& file) {
+    const FileDescriptor open(::open(file.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (open.valid() && ::flock(open.get(), LOCK_EX | LOCK_NB) == 0 && ::ftruncate(open.get(), 0) != 0)
+      return;
+  }
+
   const store::RunPaths run_;
   const fs::path folder_;
   store::RunTail tail_;
+  std::vector<fs::path> earlier_;  // not emptied yet
   fs::path file_;
   FileDescriptor open_;
   absl::Status begun_;  // the outcome of the newest begin()

@@ -16,8 +16,8 @@ absl::Status export_tables(const std::string& run, const std::string& folder);
 // Writes an event file into `folder`/<name of the run's folder>, so that several runs lie side by side.
 absl::Status export_tensorboard(const std::string& run, const std::string& folder);
 
-// The same while the run trains, until it has ended. If the run goes back or is resumed, another file begins;
-// TensorBoard then reads that one without a restart.
+// The same while the run trains, until it has ended. If the run goes back or is resumed, another file begins, and the
+// earlier ones become empty once it has all that is recorded; TensorBoard then reads that one without a restart.
 absl::Status follow_tensorboard(const std::string& run, const std::string& folder);
 
 // Writes a page of metrics for node_exporter's textfile collector.

@@ -36,7 +36,7 @@ function compare_page(ids) {
     table.set(ids.map((id, style) => {
       const head = runs.get(id).head;
       const name = html('a', {href: `#/run/${encodeURIComponent(id)}`, class: `keyed s${style % 8}`, title: id}, svg('svg', {width: 12, height: 12, 'aria-hidden': 'true'}, svg('rect', {class: 'bar', width: 12, height: 12, rx: 2})), ` ${id.split('/').pop()}`);
-      if (!known(head?.title)) return [name, ...Array(heads.length - 2).fill('\u2013'), head ? head.why || head.holds_back : ''];
+      if (!known(head?.title)) return [name, ...Array(heads.length - 2).fill('\u2013'), head ? head.holds_back || head.why : ''];
       return [name, head.policy, head.state, done_text(head), or_dash(head.samples_per_s, short_count), percent(head.wait_share), or_dash(head.staleness_mean, mean => fixed(mean, 2)),
         or_dash(head.group_size, size => fixed(size, 1)), digits4(head.training_loss), digits4(head.loss), percent(head.accuracy), percent(head.best_accuracy), fixed(head.elapsed_s, 1), head.held_back];
     }));

@@ -304,6 +304,30 @@ TEST(LivePartsTest, AReplicaThatCameAgainIsOneAndIsWaitedForOnce) {
   EXPECT_EQ(rows[2].at("waited_for_s"), 0);
 }
 
+// Under ASP nobody is waited for; after a month most replicas are gone.
+TEST(LivePartsTest, ThoseThatAreHereComeBeforeThoseThatAreGone) {
+  Watched run(info_of("asp", 1'000'000));
+  constexpr int kPlaces = 64, kComes = 6;
+  for (int i = 0; i < kPlaces * kComes; ++i) {
+    if (i >= kPlaces) run.on_fact({at(i), control::ReplicaLeft{ReplicaId(i - kPlaces), "killed"}});
+    run.on_fact({at(i), control::ReplicaJoined{ReplicaId(i), "w" + std::to_string(i % kPlaces), 8}});
+    run.on_order(at(i),
+                 control::Release{ReplicaId(i), Clock(1), Version(0), {0, 8 * i, 8 * i + 8}, {"", 0, 0}});
+  }
+  control::CommitRecord commit;
+  commit.version = Version(1);
+  for (const int i : {kPlaces * kComes - 2, kPlaces * kComes - 1})
+    commit.members.push_back({ReplicaId(i), Clock(1), Version(0), {0, 8 * i, 8 * i + 8}});
+  run.on_order(at(400), commit);
+  const auto parts = run.parts(at(400));
+  const Json& rows = parts.at("devices").at("rows");
+  ASSERT_EQ(rows.size(), kDeviceRows);
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("doing") == "gone", i >= kPlaces) << i;
+  EXPECT_EQ(parts.at("groups").at("latest")[0][3], "w62, w63");
+  const auto lines = top_screen(parts, "run", 80, 24);
+  EXPECT_THAT(lines, testing::Not(testing::Contains(testing::ContainsRegex("^w[0-9]+ +gone"))));
+}
+
 TEST(LivePartsTest, EveryDevicesTimeAddsUpUnderEveryPolicy) {
   for (const std::string& policy : policy::one_of_each_policy()) {
     Time end;

@@ -28,15 +28,19 @@ constexpr std::chrono::seconds kRequestLimit{10};
 constexpr std::chrono::seconds kIdleLimit{60};
 constexpr std::chrono::seconds kWriteLimit{20};
 constexpr std::chrono::seconds kHeartbeat{15};
+// A client that has sent its request, and closes, gets the answer if it comes within this time: some close only their
+// sending side.
+constexpr std::chrono::seconds kGoneLimit{2};
 
 // A page loads nothing from elsewhere, and no other site may frame it.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+// The last one who holds a connection may be another thread.
 struct Counts {
-  std::size_t connections = 0;
-  std::size_t streams = 0;
+  std::atomic<std::size_t> connections = 0;
+  std::atomic<std::size_t> streams = 0;
 };
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
@@ -47,10 +51,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
       : stream_(std::move(socket)), handler_(handler), counts_(counts), heartbeat_(stream_.get_executor()) {
     ++counts_.connections;
   }
-  ~Connection() override {
-    --counts_.connections;
-    if (streaming_) --counts_.streams;
-  }
+  ~Connection() override { give_back_place(); }
 
   void start(bool too_many) {
     too_many_ = too_many;
@@ -110,14 +111,32 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     if (request.count(http::field::host) > 1)
       return write({.status = 400, .body = "malformed request\n"}, true);
     const auto header = [&](const auto& name) { return view(request[name]); };
+    awaits_answer_ = true;
     handler_({view(request.method_string()), view(request.target()), header(http::field::host),
               header(http::field::origin), header(http::field::cookie), header(http::field::authorization),
               header("X-Paceline-Job-Token")},
              shared_from_this());
+    look_for_end();
+  }
+
+  // While an answer is awaited, which may take a while, nothing is read. So nothing else shows that the client has gone.
+  void look_for_end() {
+    stream_.socket().async_wait(
+        Tcp::socket::wait_read, [self = shared_from_this(), request = served_](Error error) {
+          const auto awaits = [self, request] { return self->awaits_answer_ && self->served_ == request; };
+          Error failed;
+          if (error || !awaits() || self->stream_.socket().available(failed) > 0) return;
+          self->heartbeat_.expires_after(kGoneLimit);
+          self->heartbeat_.async_wait([self, awaits](Error cancelled) {
+            if (!cancelled && awaits()) self->close();
+          });
+        });
   }
 
   void write(Reply reply, bool last = false) {
     if (closed_ || streaming_) return;
+    awaits_answer_ = false;
+    heartbeat_.cancel();
     auto response =
         std::make_shared<http::response<http::string_body>>(static_cast<http::status>(reply.status), 11);
     response->set(http::field::content_type, reply.type);
@@ -143,6 +162,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     if (counts_.streams >= HttpServer::kMostStreams)
       return write({.status = 503, .body = "too many pages are open\n"}, true);
     if (head_) return write({.type = "text/event-stream"}, true);
+    awaits_answer_ = false;
     streaming_ = true;
     ++counts_.streams;
     stream_.expires_never();
@@ -195,6 +215,14 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     Error ignored;
     stream_.socket().shutdown(Tcp::socket::shutdown_both, ignored);
     stream_.close();
+    give_back_place();
+  }
+
+  // A closed connection has no place, even if somebody still holds it.
+  void give_back_place() {
+    if (place_given_back_.exchange(true)) return;
+    --counts_.connections;
+    if (streaming_) --counts_.streams;
   }
 
   beast::tcp_stream stream_;
@@ -206,9 +234,9 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::deque<std::string> waiting_;
   std::size_t queued_ = 0;
   std::array<char, 256> ignored_{};
-  std::atomic<bool> closed_{false};
+  std::atomic<bool> closed_{false}, place_given_back_{false};
   int served_ = 0;
-  bool too_many_ = false, keep_alive_ = false, head_ = false, streaming_ = false;
+  bool too_many_ = false, keep_alive_ = false, head_ = false, streaming_ = false, awaits_answer_ = false;
 };
 
 class BeastServer final : public HttpServer {

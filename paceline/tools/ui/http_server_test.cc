@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -41,6 +42,7 @@ class Client {
   }
   std::string read_all() { return read("\x01 never"); }
   void end() { socket_ = FileDescriptor(); }
+  void send_no_more() { ::shutdown(socket_.get(), SHUT_WR); }
 
  private:
   FileDescriptor socket_;
@@ -63,6 +65,9 @@ class HttpServerTest : public ::testing::Test {
             exchange->send("data: 1\n\n");
             stream_ = exchange;
             ++streams_;
+          } else if (request.target == "/never") {
+            const std::lock_guard lock(mutex_);
+            unanswered_.push_back(exchange);
           } else {
             exchange->answer({.body = std::string(request.target) + "\n"});
           }
@@ -73,17 +78,26 @@ class HttpServerTest : public ::testing::Test {
     server_->stop();
     thread_.join();
     stream_.reset();
+    unanswered_.clear();
+  }
+
+  std::vector<std::shared_ptr<Exchange>> unanswered() {
+    const std::lock_guard lock(mutex_);
+    return unanswered_;
   }
 
   // The server's thread notices the end at its next turn.
-  bool soon_closed() const {
-    for (int i = 0; i < 2000 && !stream_->closed(); ++i)
+  bool soon_closed() const { return soon_closed(*stream_); }
+  static bool soon_closed(const Exchange& one) {
+    for (int i = 0; i < 2000 && !one.closed(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return stream_->closed();
+    return one.closed();
   }
 
   std::string address_;
   std::shared_ptr<Exchange> stream_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Exchange>> unanswered_;
   std::atomic<int> streams_ = 0;
   std::unique_ptr<HttpServer> server_;
   std::thread thread_;
@@ -169,6 +183,34 @@ TEST_F(HttpServerTest, TooManyAreToldSoAndAfterwardsThereIsRoom) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_THAT(answered, testing::HasSubstr("HTTP/1.1 200 OK"));
+}
+
+// A scraper gives up after some seconds, and asks again soon; an answer may take longer than that.
+TEST_F(HttpServerTest, AClientThatLeavesBeforeItsAnswerTakesNoPlace) {
+  std::vector<std::unique_ptr<Client>> waiting;
+  for (std::size_t i = 0; i < HttpServer::kMostConnections; ++i) {
+    waiting.push_back(std::make_unique<Client>(address_));
+    waiting.back()->send(get("/never"));
+  }
+  for (int i = 0; i < 2000 && unanswered().size() < HttpServer::kMostConnections; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  waiting.clear();
+  for (const auto& one : unanswered()) ASSERT_TRUE(soon_closed(*one));
+  Client client(address_);
+  client.send(get("/", "Connection: close\r\n"));
+  EXPECT_THAT(client.read_all(), testing::StartsWith("HTTP/1.1 200 OK"));
+}
+
+// Some close their sending side behind the request.
+TEST_F(HttpServerTest, AClientThatOnlySendsNoMoreHasItsAnswer) {
+  Client client(address_);
+  client.send(get("/never"));
+  client.send_no_more();
+  for (int i = 0; i < 2000 && unanswered().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_EQ(unanswered().size(), 1u);
+  unanswered().front()->answer({.body = "late\n"});
+  EXPECT_THAT(client.read("late\n"), testing::EndsWith("late\n"));
 }
 
 TEST_F(HttpServerTest, StreamsAreLimitedToo) {

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "paceline/decisions/planner/planner.h"
 #include "paceline/records/stats/throughput.h"
@@ -168,7 +171,11 @@ Json devices_json(const LiveRun& run) {
   };
   std::vector<const report::ReplicaSummary*> rows;
   for (const report::ReplicaSummary& one : run.summary.replicas) rows.push_back(&one);
-  std::stable_sort(rows.begin(), rows.end(), [&](auto* a, auto* b) { return seconds(a) > seconds(b); });
+  // Under a policy without waits nobody is waited for, but many may be gone.
+  const auto place = [&](const report::ReplicaSummary* one) {
+    return std::pair(one->doing == report::Doing::kGone, -seconds(one));
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](auto* a, auto* b) { return place(a) < place(b); });
   Json list = Json::array();
   for (const report::ReplicaSummary* one : rows) {
     if (list.size() == kDeviceRows) break;
@@ -207,8 +214,8 @@ Json groups_json(const LiveRun& run) {
       if (named == kNamesInGroup) break;
       who += (named++ == 0 ? "" : ", ") + names[id];
     }
-    if (static_cast<std::int64_t>(named) < group.size)
-      who += " and " + std::to_string(group.size - static_cast<std::int64_t>(named)) + " more";
+    const std::int64_t more = group.size - static_cast<std::int64_t>(named);
+    if (more > 0) who += named == 0 ? fmt::format("{} replicas", more) : fmt::format(" and {} more", more);
     latest.push_back(
         Json::array({ms_of(group.at), group.version.value(), group.size, who, policy::to_string(group.why)}));
   }

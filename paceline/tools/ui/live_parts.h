@@ -11,7 +11,8 @@
 //            rate: [[time_s, samples, version, samples_per_s]], target}
 //   lanes    MovingLanes::json
 //   devices  {rows: [{name, doing, why, iterations, samples, speed, past, waited_for_s, wait_share,
-//            discarded}], left_out, middle}: those that the others waited for most come first
+//            discarded}], left_out, middle}: those that are here come first, and of these those that the others waited
+//            for most
 //   groups   {staleness: {bin_width, counts}, sizes: [{from, to, commits}], causes: [text],
 //            latest: [[time_s, version, size, who, why]]}: sizes and causes as in report_json
 //   events   {list: [[time_s, replica, text]], left_out}: the newest first

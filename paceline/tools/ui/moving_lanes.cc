@@ -37,6 +37,11 @@ class Dictionary {
 MovingLanes::MovingLanes(std::vector<std::string> devices)
     : spans_(std::move(devices), [this](const report::TimeSpan& span) { keep(span); }) {}
 
+MovingLanes::MovingLanes(const MovingLanes& other)
+    : latest_(other.latest_),
+      groups_(other.groups_),
+      spans_(other.spans_, [this](const report::TimeSpan& span) { keep(span); }) {}
+
 void MovingLanes::keep(const report::TimeSpan& span) {
   if (latest_.size() <= span.device) latest_.resize(span.device + 1);
   std::deque<report::TimeSpan>& lane = latest_[span.device];

@@ -24,6 +24,7 @@ class MovingLanes final : public control::RunListener {
 
   // `devices`: RunInfo's.
   explicit MovingLanes(std::vector<std::string> devices);
+  MovingLanes(const MovingLanes& other);
 
   void on_fact(const control::Fact& fact) override { spans_.on_fact(fact); }
   void on_order(Time at, const control::Order& order) override;

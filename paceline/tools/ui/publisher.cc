@@ -24,11 +24,12 @@ std::chrono::milliseconds period_of(const std::string& part) {
 // A run that nobody has looked at for this long is forgotten. Longer than the usual interval of collecting
 // metrics.
 constexpr std::chrono::minutes kKept{10};
+// So many times as long as it was read a run is kept, because somebody who comes again should not wait again.
+constexpr int kKeptOfReading = 50;
 // The thread rests at least this many times as long as it works, so that it costs a run on this machine
 // little.
 constexpr int kRest = 15;
-// The longest rest, so that a page does not stand still: a long run is read whole only once, and after that
-// only its new events.
+// The longest rest, so that a page does not stand still. It does not rest while a run is read for the first time.
 constexpr std::chrono::seconds kLongestRest{2};
 
 std::string event(const std::string& name, const Json& data) {
@@ -41,8 +42,12 @@ std::string part_event(const std::string& run, const std::string& part, const Js
 
 }  // namespace
 
-Publisher::Publisher(const UiOptions& options)
-    : options_(options), index_(options.roots), thread_([this] { work(); }) {}
+Publisher::Publisher(const UiOptions& options, std::int64_t piece)
+    : options_(options), piece_(piece), index_(options.roots), thread_([this] { work(); }) {}
+
+std::chrono::steady_clock::duration Publisher::kept_for(Steady::duration reading) {
+  return std::max<Steady::duration>(kKept, kKeptOfReading * reading);
+}
 
 Publisher::~Publisher() {
   {
@@ -53,17 +58,17 @@ Publisher::~Publisher() {
   thread_.join();
 }
 
-void Publisher::post(std::function<void()> task) {
+void Publisher::post(std::shared_ptr<Exchange> asked, std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({std::move(asked), std::move(task)});
   }
   woken_.notify_all();
 }
 
 void Publisher::subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs) {
   page->stream();
-  post([this, page = std::move(page), part = std::move(part), runs = std::move(runs)] {
+  post(page, [this, page, part = std::move(part), runs = std::move(runs)] {
     pages_.push_back({page, part, runs, {}});
     page_is_new_ = true;
   });
@@ -72,10 +77,10 @@ void Publisher::subscribe(std::shared_ptr<Exchange> page, std::string part, std:
 void Publisher::work() {
   auto next = Steady::now();
   while (true) {
-    std::deque<std::function<void()>> tasks;
+    std::deque<Task> tasks;
     {
       std::unique_lock lock(mutex_);
-      const auto woken = [this] { return ends_ || !tasks_.empty(); };
+      const auto woken = [this] { return ends_ || !tasks_.empty() || is_behind(); };
       if (pages_.empty()) {
         woken_.wait(lock, woken);
       } else {
@@ -84,8 +89,12 @@ void Publisher::work() {
       if (ends_) return;
       tasks.swap(tasks_);
     }
-    for (const auto& task : tasks) task();
+    for (const Task& task : tasks) {
+      if (!task.asked->closed()) task.act();
+    }
+    tasks.clear();
     std::erase_if(pages_, [](const Page& page) { return page.exchange->closed(); });
+    read_on();
     // A new page gets everything at once. A request for metrics changes no page.
     if (!std::exchange(page_is_new_, false) && Steady::now() < next) continue;
     const auto began = Steady::now();
@@ -95,13 +104,37 @@ void Publisher::work() {
   }
 }
 
-RunFollower* Publisher::follow(const std::string& run) {
+Publisher::Followed* Publisher::follow(const std::string& run) {
   const RunCard* card = index_.find(run);
   if (card == nullptr) return nullptr;
   Followed& followed = followed_[run];
   if (!followed.run) followed.run = std::make_unique<RunFollower>(card->paths());
   followed.wanted = Steady::now();
-  return followed.run.get();
+  return &followed;
+}
+
+RunFollower* Publisher::read(const std::string& run) {
+  Followed* followed = follow(run);
+  if (followed == nullptr) return nullptr;
+  if (!followed->run->is_behind()) read_piece(*followed);
+  return followed->run.get();
+}
+
+void Publisher::read_piece(Followed& followed) const {
+  const auto began = Steady::now();
+  followed.run->read(piece_);
+  if (followed.run->is_behind()) followed.reading += Steady::now() - began;
+}
+
+void Publisher::read_on() {
+  for (auto& [id, followed] : followed_) {
+    if (followed.run->is_behind()) read_piece(followed);
+  }
+}
+
+bool Publisher::is_behind() const {
+  return std::any_of(followed_.begin(), followed_.end(),
+                     [](const auto& one) { return one.second.run->is_behind(); });
 }
 
 void Publisher::look() {
@@ -114,7 +147,8 @@ void Publisher::look() {
 
 void Publisher::tick() {
   const auto now = Steady::now();
-  std::erase_if(followed_, [now](const auto& one) { return now - one.second.wanted > kKept; });
+  std::erase_if(followed_,
+                [now](const auto& one) { return now - one.second.wanted > kept_for(one.second.reading); });
   if (pages_.empty()) return;
   if (now - looked_ >= kLook) look();
   for (auto& [id, followed] : followed_) followed.parts.clear();
@@ -135,17 +169,15 @@ void Publisher::give(Page& page) {
   // Every page has the list: its links, and the runs to compare with.
   if (page.part == "list") return send(page, "list", list_event_);
   for (const std::string& run : page.runs) {
-    RunFollower* follower = follow(run);
-    if (follower == nullptr) {
+    Followed* followed = follow(run);
+    if (followed == nullptr) {
       send(page, run, event("gone", {{"run", run}}));
       continue;
     }
-    Followed& followed = followed_[run];
-    if (followed.parts.empty()) {
-      follower->read();
-      for (const auto& [part, data] : follower->parts()) followed.parts[part] = part_event(run, part, data);
+    if (followed->parts.empty()) {
+      for (const auto& [part, data] : read(run)->parts()) followed->parts[part] = part_event(run, part, data);
     }
-    for (const auto& [part, text] : followed.parts) {
+    for (const auto& [part, text] : followed->parts) {
       const bool wanted = page.part == "run" || part == "head" || part == "curves";
       if (wanted) send(page, run + "\n" + part, text, period_of(part));
     }
@@ -153,11 +185,10 @@ void Publisher::give(Page& page) {
 }
 
 void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
-  post([this, asked = std::move(asked), run = std::move(run)] {
+  post(asked, [this, asked, run = std::move(run)] {
     look();
-    RunFollower* follower = follow(run.empty() ? index_.newest() : run);
+    RunFollower* follower = read(run.empty() ? index_.newest() : run);
     if (follower == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
-    follower->read();
     auto text = follower->metrics();
     if (!text.ok())
       return asked->answer({.status = 503, .body = std::string(text.status().message()) + "\n"});
@@ -166,12 +197,11 @@ void Publisher::metrics(std::shared_ptr<Exchange> asked, std::string run) {
 }
 
 void Publisher::health(std::shared_ptr<Exchange> asked) {
-  post([this, asked = std::move(asked)] {
+  post(asked, [this, asked] {
     look();
     const std::string run = index_.newest();
-    RunFollower* follower = follow(run);
+    RunFollower* follower = read(run);
     if (follower == nullptr) return asked->answer({.body = "there is no run yet\n"});
-    follower->read();
     const RunState state = follower->state().state;
     const bool ill = state == RunState::kFailed || state == RunState::kLost;
     asked->answer({.status = ill ? 503 : 200, .body = fmt::format("{}: {}\n", run, follower->in_a_line())});
@@ -180,7 +210,7 @@ void Publisher::health(std::shared_ptr<Exchange> asked) {
 
 void Publisher::ask_run(std::shared_ptr<Exchange> asked, std::string run, std::string job_token,
                         AskRun UiOptions::*what) {
-  post([this, asked = std::move(asked), run = std::move(run), job_token = std::move(job_token), what] {
+  post(asked, [this, asked, run = std::move(run), job_token = std::move(job_token), what] {
     const RunCard* card = index_.find(run);
     if (card == nullptr) return asked->answer({.status = 404, .body = "there is no such run\n"});
     const AskRun& ask = options_.*what;

@@ -1,5 +1,6 @@
 // Keeps which page shows which runs, and which version of each part the page has, and makes the events of the
-// streams. Its thread alone reads the runs, so that a page never waits for a disk.
+// streams. Its thread alone reads the runs, so that a page never waits for a disk. It reads a long run in pieces, and
+// answers between them.
 //
 // Invariant: a page gets a part only if it has changed, and then the whole part, so that a page that connects
 // again has everything at once.
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,8 +27,12 @@ namespace paceline::ui {
 
 class Publisher {
  public:
-  explicit Publisher(const UiOptions& options);
+  // `piece`: the most events that it reads of a run at a time.
+  explicit Publisher(const UiOptions& options, std::int64_t piece = RunFollower::kPiece);
   ~Publisher();
+
+  // How long a run that nobody looks at is kept, if it was read for so long.
+  static std::chrono::steady_clock::duration kept_for(std::chrono::steady_clock::duration reading);
 
   // All of these may be called by any thread.
   void subscribe(std::shared_ptr<Exchange> page, std::string part, std::vector<std::string> runs);
@@ -53,6 +59,7 @@ class Publisher {
   struct Followed {
     std::unique_ptr<RunFollower> run;
     Steady::time_point wanted;
+    Steady::duration reading{0};               // how long it was read while it was behind
     std::map<std::string, std::string> parts;  // the parts as events
   };
 
@@ -63,13 +70,25 @@ class Publisher {
   void give(Page& page);
   void send(Page& page, const std::string& key, const std::string& event,
             std::chrono::milliseconds period = {});
-  RunFollower* follow(const std::string& run);
-  void post(std::function<void()> task);
+  Followed* follow(const std::string& run);
+  // Follows a run, and reads it for those who ask now; a run that is behind is read between the tasks anyway.
+  RunFollower* read(const std::string& run);
+  void read_piece(Followed& followed) const;
+  // Reads the next piece of each run that is behind.
+  void read_on();
+  bool is_behind() const;
+  // Does the task on the thread, unless the one who asked has gone by then.
+  void post(std::shared_ptr<Exchange> asked, std::function<void()> task);
 
   const UiOptions options_;
+  const std::int64_t piece_;
   std::mutex mutex_;
   std::condition_variable woken_;
-  std::deque<std::function<void()>> tasks_;
+  struct Task {
+    std::shared_ptr<Exchange> asked;
+    std::function<void()> act;
+  };
+  std::deque<Task> tasks_;
   bool ends_ = false;
 
   // Used by the thread alone.

@@ -18,6 +18,8 @@ namespace {
 using report::Json;
 
 constexpr std::int64_t kPiece = 1 << 20;  // bytes read at a time
+// A snapshot is a line of some hundred bytes a second. One of this many is enough for the curve of a long run.
+constexpr std::int64_t kOneSnapshotOf = 32;
 
 std::optional<double> number(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -32,11 +34,15 @@ std::int64_t whole(const Json& object, const char* key) {
 
 }  // namespace
 
-void MetricsLines::add(std::string_view bytes) {
+void MetricsLines::add(std::string_view bytes, std::int64_t every) {
   rest_ += bytes;
   std::size_t start = 0;
-  for (std::size_t end = 0; (end = rest_.find('\n', start)) != std::string::npos; start = end + 1)
-    line(std::string_view(rest_).substr(start, end - start));
+  for (std::size_t end = 0; (end = rest_.find('\n', start)) != std::string::npos; start = end + 1) {
+    const std::string_view one = std::string_view(rest_).substr(start, end - start);
+    const bool skipped =
+        every > 1 && one.find(R"("kind":"snapshot")") != one.npos && ++snapshots_ % every != 0;
+    if (!skipped) line(one);
+  }
   rest_.erase(0, start);
   if (rest_.size() <= kLongestLine) return;
   rest_.clear();
@@ -116,14 +122,8 @@ void RunCard::read_job() {
   made_s_ = ui::made_s(run_);
 }
 
-void RunCard::look() {
-  std::error_code error;
-  const auto written = std::filesystem::last_write_time(run_.metrics(), error);
-  if (!error && settled_ && written == settled_at_) {
-    // A run that has ended changes only if a coordinator continues it, which leaves a mark.
-    if (!std::filesystem::exists(run_.mark(), error)) return;
-  }
-  if (title_.empty()) read_job();
+void RunCard::read_metrics(std::int64_t most) {
+  newest_.reset();
   std::int64_t size = 0;
   const auto file =
       store::open_to_read(run_.metrics(), size);  // another person's folder may have a pipe there
@@ -133,21 +133,43 @@ void RunCard::look() {
     lines_ = MetricsLines();
   }
   std::string piece;
-  while (read_ < size) {
-    piece.resize(static_cast<std::size_t>(std::min(kPiece, size - read_)));
-    const auto read = store::read_at(*file, run_.metrics(), read_, piece.data(), piece.size());
-    if (!read.ok() || *read < piece.size()) break;
-    read_ += static_cast<std::int64_t>(piece.size());
-    lines_.add(piece);
+  const auto read_piece = [&](std::int64_t from, std::int64_t until) {
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, until - from)));
+    const auto read = store::read_at(*file, run_.metrics(), from, piece.data(), piece.size());
+    return read.ok() && *read == piece.size();
+  };
+  const std::int64_t until = std::min(size, read_ + most);
+  const bool is_far = until < size;
+  while (read_ < until && read_piece(read_, until)) {
+    read_ += std::ssize(piece);
+    lines_.add(piece, is_far ? kOneSnapshotOf : 1);
   }
+  if (!is_far || !read_piece(size - std::min({size, most, kPiece}), size)) return;
+  newest_.emplace();
+  newest_->add(std::string_view(piece).substr(std::min(piece.size(), piece.find('\n') + 1)));
+}
+
+void RunCard::look(std::int64_t most) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(run_.metrics(), error);
+  if (!error && settled_ && written == settled_at_) {
+    // A run that has ended changes only if a coordinator continues it, which leaves a mark.
+    if (!std::filesystem::exists(run_.mark(), error)) return;
+  }
+  if (title_.empty()) read_job();
+  read_metrics(most);
   state_ = state_of(run_);
-  settled_ = !state_.led();
+  settled_ = !state_.led() && !newest_;
   settled_at_ = written;
 }
 
 Json RunCard::json() const {
   using report::json_number;
-  const MetricsLines::Numbers& now = lines_.numbers();
+  MetricsLines::Numbers now = (newest_ ? *newest_ : lines_).numbers();
+  if (newest_) {  // the best so far, until all is read
+    now.best_accuracy = lines_.numbers().best_accuracy;
+    now.best_loss = lines_.numbers().best_loss;
+  }
   std::optional<double> left;
   if (state_.led())
     left = report::seconds_left(now.samples, now.total_samples, now.samples_per_s.value_or(0));

@@ -1,5 +1,5 @@
 // An entry of the list of runs, from the run's job file and its metrics.jsonl. Each look reads only the new
-// lines. One thread.
+// lines, and of a long file a part: the next looks go on with it. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace paceline::ui {
 // skipped.
 class MetricsLines {
  public:
-  // Adds bytes of the file, in order, cut anywhere.
-  void add(std::string_view bytes);
+  // Adds bytes of the file, in order, cut anywhere. `every`: one snapshot of so many is read.
+  void add(std::string_view bytes, std::int64_t every = 1);
 
   struct Numbers {
     double time_s = 0;
@@ -52,6 +52,7 @@ class MetricsLines {
   Numbers numbers_;
   report::Thinned<double> training_{60}, tests_{60};
   std::int64_t damaged_ = 0;
+  std::int64_t snapshots_ = 0;
 };
 
 // The time at which a run was made, in seconds since 1970; 0 if unknown.
@@ -61,7 +62,10 @@ class RunCard {
  public:
   explicit RunCard(std::string id, const std::filesystem::path& folder) : id_(std::move(id)), run_{folder} {}
 
-  void look();
+  // The most bytes of metrics.jsonl that a look reads, a day of it or so. A page and a scraper wait for a look.
+  static constexpr std::int64_t kMostOfLook = 32 << 20;
+
+  void look(std::int64_t most = kMostOfLook);
   // {id, title, policy, devices, state, why, made_s, time_s, samples, total_samples, samples_per_s, left_s,
   //  training_loss, loss, accuracy, best_accuracy, best_loss, spark, trouble}
   report::Json json() const;
@@ -71,6 +75,7 @@ class RunCard {
 
  private:
   void read_job();
+  void read_metrics(std::int64_t most);
 
   const std::string id_;
   const store::RunPaths run_;
@@ -79,6 +84,7 @@ class RunCard {
   double made_s_ = 0;
   std::int64_t read_ = 0;  // bytes of metrics.jsonl
   MetricsLines lines_;
+  std::optional<MetricsLines> newest_;  // the end of the file, while lines_ has not come to it
   StateOfRun state_;
   bool settled_ = false;  // whether it had ended at the latest look
   std::filesystem::file_time_type settled_at_{};

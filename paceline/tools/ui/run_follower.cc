@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -26,7 +29,8 @@ constexpr Duration kBehind = std::chrono::seconds(3);
 
 class RunFollower::Folds final : public control::RunListener {
  public:
-  explicit Folds(report::RunInfo info) : stats(info), time(info.devices), lanes(info.devices) {}
+  explicit Folds(report::RunInfo info)
+      : devices(info.devices), stats(info), time(info.devices), lanes(info.devices) {}
 
   void on_fact(const control::Fact& fact) override {
     stats.on_fact(fact);
@@ -46,6 +50,7 @@ class RunFollower::Folds final : public control::RunListener {
     recent.on_side_work(work);
   }
 
+  const std::vector<std::string> devices;
   report::RunStats stats;
   report::TimeStats time;
   MovingLanes lanes;
@@ -62,25 +67,48 @@ absl::Status RunFollower::read_wall(store::JournalReader& journal) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<control::RunListener*> RunFollower::anew(store::JournalReader& journal) {
+absl::StatusOr<control::RunListener*> RunFollower::begin(store::JournalReader& journal,
+                                                         const control::RunListener* copy) {
   folds_.reset();
+  whole_ = false;
   seen_.reset();
   window_ = LedgerWindow();
   PACELINE_ASSIGN_OR_RETURN(const runs::OpenedRun run, runs::open_run(run_.root.string()));
   PACELINE_RETURN_IF_ERROR(read_wall(journal));
-  folds_ = std::make_shared<Folds>(run.info);
+  if (copy == nullptr) {
+    folds_ = std::make_shared<Folds>(run.info);
+    return folds_.get();
+  }
+  const auto& earlier = static_cast<const Folds&>(*copy);
+  if (earlier.devices != run.info.devices) return nullptr;  // the job was changed
+  folds_ = std::make_shared<Folds>(earlier);
+  folds_->stats.describe(run.info);
   return folds_.get();
 }
 
-void RunFollower::read() {
+RunFollower::RunFollower(store::RunPaths run, Clocks clocks, std::int64_t apart)
+    : run_(std::move(run)),
+      clocks_(std::move(clocks)),
+      tail_(run_.journal(),
+            {.copy = [this] { return std::make_shared<Folds>(*folds_); },
+             .go_on_from = [this](auto& journal, const auto& copy) { return begin(journal, &copy); },
+             .apart = apart}) {}
+
+void RunFollower::read(std::int64_t most) {
   state_ = state_of(run_);
-  trouble_ = tail_.read([this](store::JournalReader& journal) { return anew(journal); });
+  trouble_ = tail_.read([this](store::JournalReader& journal) { return begin(journal, nullptr); }, most);
+  if (!is_behind()) whole_ = true;
+  if (!whole_) return;
   if (trouble_.ok()) look_at_processes();
   if (trouble_.ok() && !wall_ && folds_) {
     auto journal = store::JournalReader::open(run_.journal());
     if (journal.ok()) read_wall(*journal).IgnoreError();
   }
   look_at_clock();
+}
+
+std::string RunFollower::reading() const {
+  return whole_ ? "" : fmt::format("reading the run: {:.0f} %", std::floor(100 * tail_.share()));
 }
 
 void RunFollower::look_at_processes() {
@@ -130,19 +158,21 @@ Time RunFollower::now() const {
 namespace {
 
 // The head of a run that has nothing to show yet, or never will.
-report::Json bare_head(const StateOfRun& state, const absl::Status& trouble) {
+report::Json bare_head(const StateOfRun& state, const absl::Status& trouble, const std::string& reading) {
   const bool begins =
       state.led() && (absl::IsFailedPrecondition(trouble) || absl::IsNotFound(trouble) || trouble.ok());
   return {{"state", to_string(state.state)},
           {"why", state.why},
           {"trouble", begins ? "" : std::string(trouble.message())},
-          {"holds_back", begins ? "it has not trained yet" : ""}};
+          {"holds_back", !reading.empty() ? reading
+                         : begins         ? "it has not trained yet"
+                                          : ""}};
 }
 
 }  // namespace
 
 RunFollower::Parts RunFollower::parts() {
-  if (!folds_) return {{"head", bare_head(state_, trouble_)}};
+  if (!folds_ || !whole_) return {{"head", bare_head(state_, trouble_, reading())}};
   const Time at = now();
   const report::Summary summary = folds_->stats.summary(at);
   const report::History history = folds_->stats.history(at, report::RunStats::Lanes::kNone);
@@ -167,6 +197,7 @@ RunFollower::Parts RunFollower::compared() {
 std::string RunFollower::in_a_line() const {
   std::string line = to_string(state_.state);
   if (!state_.why.empty()) line += ", " + state_.why;
+  if (!whole_) return line + "; " + reading();
   if (!folds_) return line;
   const std::optional<Time> newest = folds_->recent.last_commit();
   if (!state_.led() || !newest) return line;
@@ -175,6 +206,7 @@ std::string RunFollower::in_a_line() const {
 }
 
 absl::StatusOr<std::string> RunFollower::metrics() {
+  if (!whole_) return absl::UnavailableError(reading());
   if (!folds_) return trouble_.ok() ? absl::UnavailableError("nothing is recorded yet") : trouble_;
   const Time at = now();
   const report::Summary summary = folds_->stats.summary(at);

@@ -1,5 +1,5 @@
 // One run, followed while it trains: reads the new events of its journal and makes the parts of a page from
-// them. One thread. A read costs what is new; the parts have bounded size, however long the run and however
+// them. One thread. A read costs what is new, at most a piece of it; the parts have bounded size, however long the run and however
 // many its devices.
 #pragma once
 
@@ -37,13 +37,24 @@ struct Clocks {
 
 class RunFollower {
  public:
-  explicit RunFollower(store::RunPaths run, Clocks clocks = {})
-      : run_(std::move(run)), clocks_(std::move(clocks)), tail_(run_.journal()) {}
+  // `apart`: RunTail::Copies'.
+  explicit RunFollower(store::RunPaths run, Clocks clocks = {},
+                       std::int64_t apart = store::RunTail::Copies{}.apart);
+  RunFollower(const RunFollower&) = delete;
+  RunFollower& operator=(const RunFollower&) = delete;
 
-  void read();
+  // The most events of one read: after it a thread can look at something else for a moment.
+  static constexpr std::int64_t kPiece = 50'000;
+
+  void read(std::int64_t most = kPiece);
+  // Whether the latest read left events for the next one.
+  bool is_behind() const { return tail_.is_behind(); }
+  // Why nothing is shown yet: "reading the run: 37 %". Empty once a read came to the end of what was recorded, until the
+  // run goes back.
+  std::string reading() const;
 
   // The parts of the page, by name: head, curves, lanes, devices, groups, events, plan, time, links, memory,
-  // servers. Before anything is recorded there is only the head. live_parts.h describes the contents.
+  // servers. Before anything is recorded, and during reading(), there is only the head. live_parts.h describes the contents.
   using Parts = std::map<std::string, report::Json>;
   Parts parts();
   // The parts that a comparison shows: head and curves.
@@ -60,7 +71,9 @@ class RunFollower {
  private:
   // Passes everything on to all folds of the run.
   class Folds;
-  absl::StatusOr<control::RunListener*> anew(store::JournalReader& journal);
+  // `copy`: of the folds; null: begins with folds that have heard nothing. Null if the copy cannot go on.
+  absl::StatusOr<control::RunListener*> begin(store::JournalReader& journal,
+                                              const control::RunListener* copy);
   absl::Status read_wall(store::JournalReader& journal);
   void look_at_processes();
   void look_at_clock();
@@ -71,6 +84,7 @@ class RunFollower {
   const Clocks clocks_;
   store::RunTail tail_;
   std::shared_ptr<Folds> folds_;  // null: nothing is recorded
+  bool whole_ = true;             // whether the folds have heard all that was recorded at some moment
   LedgerWindow window_;
   Traffic traffic_;
   exports::Highest highest_;

@@ -80,7 +80,7 @@ function head_part(run, ask) {
       trouble.hidden = !data.trouble;
       text_node(trouble)(data.trouble ? `This page may be behind: ${data.trouble}` : '');
       if (!known(data.title)) {
-        text_node(verdict)(data.state === 'failed' || data.state === 'lost' ? capital(data.why) : capital(data.holds_back));
+        text_node(verdict)(capital(data.holds_back || data.why));
         return;
       }
       text_node(title)(data.title);
@@ -157,7 +157,7 @@ function devices_part() {
     set(data) {
       table.set(data.rows.map(row => [row.name, row.why && (row.doing === 'gone' || row.doing === 'done') ? `${row.doing}: ${row.why}` : row.doing, fixed(row.waited_for_s ?? 0, 1), or_dash(row.speed, plain), against(row.speed, data.middle),
         against(row.speed, row.past), or_dash(row.wait_share, share => fixed(100 * share, 0)), count_text(row.iterations), count_text(row.samples), count_text(row.discarded)]));
-      text_node(note)(`First those that the others waited for most.${data.left_out > 0 ? ` ${count_text(data.left_out)} more are not shown.` : ''}`);
+      text_node(note)(`Those that are here come first, and of these those that the others waited for most.${data.left_out > 0 ? ` ${count_text(data.left_out)} more are not shown.` : ''}`);
     },
   };
 }

@@ -160,7 +160,9 @@ std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::
     const int shown = std::min(static_cast<int>(rows.size()), all > room ? room - 1 : room);
     for (int i = 0; i < shown; ++i)
       lines.push_back(device_row(rows[static_cast<std::size_t>(i)], number_of(devices->second, "middle")));
-    if (shown < all) lines.push_back(fmt::format("and {} more, which the others wait for less", all - shown));
+    if (shown < all)
+      lines.push_back(
+          fmt::format("and {} more, which are gone or which the others wait for less", all - shown));
     const auto happened = parts.find("events");
     if (events > 0 && happened != parts.end() && !happened->second.at("list").empty()) {
       lines.emplace_back();
