@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from paceline import card_memory, device_memory, enlisting
+from paceline import PacelineError, card_memory, device_memory, enlisting
 from paceline.integrations import home
-from paceline.inventory import take_inventory
+from paceline.inventory import PARAMETER, take_inventory
 from paceline.session import Session
 from paceline.wishes import Wishes
 
@@ -144,6 +145,27 @@ def test_only_the_cards_that_are_asked_about_are_opened(
     monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: driver)
     assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", 100 + card) for card in opened]
     assert driver.opened == opened
+
+
+@pytest.mark.parametrize(
+    ("places", "kind"), [(("cuda:0", "cuda:0"), "DeviceBinding"), (("cuda:0", "cuda:1"), "HostBinding")]
+)
+def test_a_model_that_the_program_has_spread_over_cards_stays_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...], kind: str
+) -> None:
+    made: list[str] = []
+    for one in ("DeviceBinding", "HostBinding"):
+        monkeypatch.setattr(enlisting, one, lambda *_, one=one, **__: made.append(one))
+    monkeypatch.setattr(enlisting, "BindingByMemory", lambda memories, of_files, resident: of_files())
+    entries = [SimpleNamespace(kind=PARAMETER, tensor=SimpleNamespace(device=torch.device(at))) for at in places]
+    unused: Any = None
+    session = Session(unused, "worker", "w0", 1, 1)
+    inventory: Any = SimpleNamespace(entries=entries)
+    enlisting._make_binding(session, inventory, unused, torch.device("cuda:0"), Wishes())
+    assert made == [kind]
+    if kind == "HostBinding":
+        with pytest.raises(PacelineError, match="has put this one on several; leave processes= out"):
+            enlisting._make_team(session, inventory, unused, torch.device("cuda:0"), Wishes(processes=2))
 
 
 @pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cuda", ["cuda:3"]), ("cpu", [])])
