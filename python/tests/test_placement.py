@@ -97,54 +97,68 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
     assert seen == [before]
 
 
-def test_a_worker_asks_about_its_own_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("free", "said"), [(7, 7), (0, 1)])  # 0 would mean that nobody knows
+def test_a_worker_asks_about_its_own_card_alone(monkeypatch: pytest.MonkeyPatch, free: int, said: int) -> None:
     class Driver:
         def uuid_of(self, card: int) -> str:
             return f"GPU-{card}"
 
     def asked(library: str, environment: dict[str, str], only: str = "") -> list[tuple[str, int]]:
-        return [(only, 7)]
+        return [(only, free)]
 
     monkeypatch.setattr(card_memory, "cards_of", asked)
     monkeypatch.setattr(device_memory, "driver", Driver)
     monkeypatch.setattr(device_memory, "card_of", lambda device: 3)
     monkeypatch.setenv(device_memory.VARIABLE, "libcuda.so.1")
-    assert card_memory.own_card_memory(CPU) == {"card": "GPU-3", "free": 7}
+    assert card_memory.own_card_memory(CPU) == {"card": "GPU-3", "free": said}
+
+
+class ThreeCards:
+    """A driver. Each card has a number of bytes free; 0: too few for a context."""
+
+    def __init__(self, free: list[int], error: int = 2) -> None:
+        self.free = free
+        self.error = error
+        self.opened: list[int] = []
+
+    def cuInit(self, flags: Any) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 3
+        return 0
+
+    def cuDeviceGetUuid_v2(self, number: Any, card: Any) -> int:
+        number[15] = card.value
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, card: Any) -> int:
+        self.opened.append(card.value)
+        return 0 if self.free[card.value] else self.error
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        return 0
+
+    def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
+        free._obj.value = self.free[self.opened[-1]]
+        return 0
 
 
 @pytest.mark.parametrize(("only", "opened"), [("", [0, 1, 2]), (f"GPU-{uuid.UUID(int=1)}", [1])])
-def test_only_the_cards_that_are_asked_about_are_opened(
-    monkeypatch: pytest.MonkeyPatch, only: str, opened: list[int]
+@pytest.mark.parametrize("free", [[100, 101, 102], [100, 0, 102]])
+def test_only_the_cards_that_are_asked_about_are_opened_and_a_full_one_is_full(
+    monkeypatch: pytest.MonkeyPatch, only: str, opened: list[int], free: list[int]
 ) -> None:
-    class Driver:
-        opened: list[int] = []
-
-        def cuInit(self, flags: Any) -> int:
-            return 0
-
-        def cuDeviceGetCount(self, count: Any) -> int:
-            count._obj.value = 3
-            return 0
-
-        def cuDeviceGetUuid_v2(self, number: Any, card: Any) -> int:
-            number[15] = card.value
-            return 0
-
-        def cuDevicePrimaryCtxRetain(self, context: Any, card: Any) -> int:
-            self.opened.append(card.value)
-            return 0
-
-        def cuCtxSetCurrent(self, context: Any) -> int:
-            return 0
-
-        def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
-            free._obj.value = 100 + self.opened[-1]
-            return 0
-
-    driver = Driver()
+    driver = ThreeCards(free)
     monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: driver)
-    assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", 100 + card) for card in opened]
+    assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", free[card]) for card in opened]
     assert driver.opened == opened
+
+
+def test_a_card_that_gives_no_context_for_another_reason_has_no_known_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: ThreeCards([100, 0, 102], error=46))
+    with pytest.raises(SystemExit, match="cuDevicePrimaryCtxRetain: 46"):
+        card_memory._ask("", "")
 
 
 @pytest.mark.parametrize(
