@@ -27,7 +27,7 @@ def test_each_worker_sees_one_gpu(visible: str | None, count: int, number: int, 
     "named, gpu", [(None, "2"), ("", "2"), ("cuda", "2"), ("cuda:1", "1"), ("cpu", ""), ("stand-in", "")]
 )
 def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named: str | None, gpu: str) -> None:
-    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
+    be_worker(monkeypatch, on_host=6)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     if named is None:
@@ -38,6 +38,25 @@ def test_it_is_the_one_that_the_job_names(monkeypatch: pytest.MonkeyPatch, named
     visible_gpu.see_one()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
     assert devices.count_at_first(1) == (4 if gpu else 1)
+
+
+def be_worker(monkeypatch: pytest.MonkeyPatch, on_host: int, rank: int = 0, processes: int = 1) -> None:
+    here = SimpleNamespace(on_host=on_host, rank=rank, processes=processes)
+    for module in (visible_gpu, devices):
+        monkeypatch.setattr(module, "session", lambda: here)
+
+
+@pytest.mark.parametrize(("on_host", "rank", "gpu"), [(0, 0, "0"), (0, 1, "2"), (1, 0, "1"), (1, 1, "3")])
+def test_each_process_of_a_worker_sees_a_gpu_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, on_host: int, rank: int, gpu: str
+) -> None:
+    be_worker(monkeypatch, on_host, rank, processes=2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(devices, "_count_at_first", None)
+    visible_gpu.see_one()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
 
 
 class Cuda:
@@ -58,7 +77,7 @@ class Cuda:
 @pytest.mark.parametrize("asks_before", [False, True])
 def test_a_question_for_gpus_before_the_import_is_noticed(monkeypatch: pytest.MonkeyPatch, asks_before: bool) -> None:
     cuda = Cuda()
-    monkeypatch.setattr(visible_gpu, "session", lambda: SimpleNamespace(on_host=6))
+    be_worker(monkeypatch, on_host=6)
     monkeypatch.setattr(torch.cuda, "device_count", cuda.device_count)
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", cuda.asked, raising=False)
     monkeypatch.setattr(devices, "_count_at_first", None)

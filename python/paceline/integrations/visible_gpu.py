@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from ..devices import STAND_IN, VISIBLE, see_only
+from ..devices import STAND_IN, VISIBLE, number_of_gpu, see_only
 from ..devices import VARIABLE as DEVICE
 from ..errors import PacelineError
 from ..session import session
@@ -25,7 +25,8 @@ def see_one() -> None:
     count = cuda.device_count()
     if count > 1:
         index = torch.device(named).index if named else None
-        see_only(chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index), count)
+        number = number_of_gpu(count) if index is None else index
+        see_only(chosen(os.environ.get(VISIBLE), count, number), count)
         _check_that_the_others_are_hidden()
 
 
