@@ -20,15 +20,21 @@ _count_at_first: int | None = None  # the number of cards then, if this process 
 def device() -> torch.device:
     """PACELINE_DEVICE if it is set; else a GPU by the worker's number on its host, in turn; else the CPU.
 
-    PACELINE_DEVICE=stand-in is the CPU, used through the code that moves weights to a GPU: for tests.
+    PACELINE_DEVICE=cuda is such a GPU, too. PACELINE_DEVICE=stand-in is the CPU, used through the code that moves
+    weights to a GPU: for tests.
     """
     import torch
 
     named = os.environ.get(VARIABLE)
-    if named:
-        return torch.device("cpu" if named == STAND_IN else named)
+    asked = torch.device("cpu" if named == STAND_IN else named) if named else None
+    if asked is not None and asked.type != "cuda":
+        return asked
     if not torch.cuda.is_available():
-        return torch.device("cpu")
+        return torch.device("cpu") if asked is None else asked  # PyTorch says why there is none
+    if _count_at_first is not None:
+        return torch.device("cuda", 0)  # the others are hidden
+    if asked is not None and asked.index is not None:
+        return asked
     return torch.device("cuda", number_of_gpu(torch.cuda.device_count()))
 
 

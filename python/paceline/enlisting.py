@@ -240,15 +240,9 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
 
 
 def _made_current(device: torch.device) -> torch.device:
-    """Returns the device with its number.
-
-    Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU.
-    """
-    if device.type != "cuda":
-        return device
-    if device.index is None:  # PACELINE_DEVICE=cuda
-        device = torch.device("cuda", torch.cuda.current_device())
-    torch.cuda.set_device(device)
+    """Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     return device
 
 

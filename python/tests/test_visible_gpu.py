@@ -103,3 +103,35 @@ visible_gpu.see_one()
         error = member.receive("error")
         assert "still sees 2 GPUs" in error["text"] and error["where"] == "train.py:5"
         assert member.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "hidden", "gpu"),
+    [
+        (None, False, "cuda:2"),
+        ("cuda", False, "cuda:2"),
+        ("cuda:1", False, "cuda:1"),
+        ("cpu", False, "cpu"),
+        (None, True, "cuda:0"),
+        ("cuda", True, "cuda:0"),
+        ("cuda:1", True, "cuda:0"),  # the only one that the process sees
+        ("cpu", True, "cpu"),
+    ],
+)
+def test_the_device_of_a_process_is_one_that_it_sees(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, hidden: bool, gpu: str
+) -> None:
+    be_worker(monkeypatch, on_host=6)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1 if hidden else 4)
+    monkeypatch.setattr(devices, "_count_at_first", 4 if hidden else None)
+    monkeypatch.delenv("PACELINE_DEVICE", raising=False)
+    if named is not None:
+        monkeypatch.setenv("PACELINE_DEVICE", named)
+    assert devices.device() == torch.device(gpu)
+
+
+def test_a_gpu_that_is_named_and_not_there_is_for_pytorch_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("PACELINE_DEVICE", "cuda")
+    assert devices.device() == torch.device("cuda")
