@@ -29,12 +29,18 @@ def cards_of(library: str, environment: Mapping[str, str], only: str = "") -> li
     only: the UUID of the one card that is asked about. A context on another card would take memory there, from what
     the workers of that card find free.
     """
+    from .devices import VISIBLE, instances
+
     words = [sys.executable, "-I", os.path.abspath(__file__), library, only]
-    try:
-        asked = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
-        return [(str(card), int(free)) for card, free in json.loads(asked.stdout)] if asked.returncode == 0 else []
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return []
+    each: list[tuple[str, int]] = []
+    # A process sees one MIG instance.
+    for one in [{**environment, VISIBLE: name} for name in instances(environment)] or [{**environment}]:
+        try:
+            asked = subprocess.run(words, env=one, capture_output=True, timeout=_SECONDS, check=True)
+            each += [(str(card), int(free)) for card, free in json.loads(asked.stdout)]
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return []
+    return each
 
 
 def free_memory(library: str, environment: Mapping[str, str]) -> list[int]:
