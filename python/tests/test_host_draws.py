@@ -254,6 +254,13 @@ def test_a_card_and_a_processor_draw_the_same(monkeypatch: pytest.MonkeyPatch) -
     assert loss == plain_loss and all(torch.equal(one, other) for one, other in zip(values, plain))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_and_a_processor_draw_the_same() -> None:
+    on_gpu = check_every_cut(lambda: (_Noising(), _labelled(6), _denoise), exact=False, device=torch.device("cuda"))
+    plain = Bench(lambda: (_Noising(), _labelled(6), _denoise))
+    assert on_gpu.whole()[0] == pytest.approx(plain.whole()[0], rel=1e-5)
+
+
 class _Repeating(nn.Module):
     """Draws between its blocks what a checkpoint draws once more in the backward pass."""
 
