@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 _SECONDS = 60.0
+_OUT_OF_MEMORY = 2  # the driver's number
 
 
 def cards_of(library: str, environment: Mapping[str, str], only: str = "") -> list[tuple[str, int]]:
@@ -28,12 +29,18 @@ def cards_of(library: str, environment: Mapping[str, str], only: str = "") -> li
     only: the UUID of the one card that is asked about. A context on another card would take memory there, from what
     the workers of that card find free.
     """
+    from .devices import VISIBLE, instances
+
     words = [sys.executable, "-I", os.path.abspath(__file__), library, only]
-    try:
-        asked = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
-        return [(str(card), int(free)) for card, free in json.loads(asked.stdout)] if asked.returncode == 0 else []
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return []
+    each: list[tuple[str, int]] = []
+    # A process sees one MIG instance.
+    for one in [{**environment, VISIBLE: name} for name in instances(environment)] or [{**environment}]:
+        try:
+            asked = subprocess.run(words, env=one, capture_output=True, timeout=_SECONDS, check=True)
+            each += [(str(card), int(free)) for card, free in json.loads(asked.stdout)]
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return []
+    return each
 
 
 def free_memory(library: str, environment: Mapping[str, str]) -> list[int]:
@@ -62,7 +69,7 @@ def own_card_memory(device: torch.device) -> dict[str, Any] | None:
         return None
     if device.type == "cuda" and cast(Any, torch.cuda).is_initialized():
         free += torch.cuda.memory_reserved(device)  # the model, which a stage may not need here
-    return {"card": own, "free": free}
+    return {"card": own, "free": max(1, free)}  # 0 would mean that nobody knows
 
 
 def free_memory_in_turn(device: torch.device) -> list[int]:
@@ -92,10 +99,11 @@ def free_memory_in_turn(device: torch.device) -> list[int]:
 def _ask(library: str, only: str) -> list[tuple[str, int]]:
     driver = ctypes.CDLL(library)
 
-    def call(function: str, *arguments: object) -> None:
+    def call(function: str, *arguments: object, full_is: int = 0) -> bool:
         code = getattr(driver, function)(*arguments)
-        if code != 0:
+        if code not in (0, full_is):
             sys.exit(f"{function}: {code}")
+        return bool(code == 0)
 
     call("cuInit", ctypes.c_uint(0))
     count = ctypes.c_int()
@@ -107,9 +115,11 @@ def _ask(library: str, only: str) -> list[tuple[str, int]]:
         if only not in ("", name):
             continue
         context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
-        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(card))
-        call("cuCtxSetCurrent", context)
-        call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        # A card that is too full for a context is full, and the others are as they are. Other errors say nothing
+        # about memory: this process's parent may have an exclusive card.
+        if call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(card), full_is=_OUT_OF_MEMORY):
+            call("cuCtxSetCurrent", context)
+            call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         each.append((name, free.value))
     return each
 

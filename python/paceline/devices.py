@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from .session import Session, session
 
@@ -20,15 +21,22 @@ _count_at_first: int | None = None  # the number of cards then, if this process 
 def device() -> torch.device:
     """PACELINE_DEVICE if it is set; else a GPU by the worker's number on its host, in turn; else the CPU.
 
-    PACELINE_DEVICE=stand-in is the CPU, used through the code that moves weights to a GPU: for tests.
+    PACELINE_DEVICE=cuda is such a GPU, too. PACELINE_DEVICE=stand-in is the CPU, used through the code that moves
+    weights to a GPU: for tests.
     """
     import torch
 
     named = os.environ.get(VARIABLE)
-    if named:
-        return torch.device("cpu" if named == STAND_IN else named)
+    asked = torch.device("cpu" if named == STAND_IN else named) if named else None
+    if asked is not None and asked.type != "cuda":
+        return asked
+    hide_other_instances(None if asked is None else asked.index)
     if not torch.cuda.is_available():
-        return torch.device("cpu")
+        return torch.device("cpu") if asked is None else asked  # PyTorch says why there is none
+    if _count_at_first is not None:
+        return torch.device("cuda", 0)  # the others are hidden
+    if asked is not None and asked.index is not None:
+        return asked
     return torch.device("cuda", number_of_gpu(torch.cuda.device_count()))
 
 
@@ -61,6 +69,24 @@ def see_only(gpu: str, count: int) -> None:
     global _count_at_first
     _count_at_first = count
     os.environ[VISIBLE] = gpu
+
+
+def hide_other_instances(index: int | None = None) -> None:
+    """A process sees only the first of several MIG instances. It has to come before CUDA starts.
+
+    index: the number in the list of CUDA_VISIBLE_DEVICES; None: by the worker's number.
+    """
+    import torch
+
+    names = instances(os.environ)
+    if session() is not None and len(names) > 1 and not cast(Any, torch.cuda).is_initialized():
+        see_only(names[number_of_gpu(len(names)) if index is None else index % len(names)], len(names))
+
+
+def instances(environment: Mapping[str, str]) -> list[str]:
+    """The MIG instances that a process may choose from."""
+    names = [name.strip() for name in environment.get(VISIBLE, "").split(",")]
+    return names if all(name.startswith("MIG-") for name in names) else []
 
 
 def count_at_first(visible: int) -> int:

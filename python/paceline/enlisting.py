@@ -25,7 +25,7 @@ from .failures import where_in
 from .freezing import Freezing
 from .frozen import Frozen
 from .host_binding import HostBinding
-from .inventory import Inventory, take_inventory
+from .inventory import PARAMETER, Inventory, take_inventory
 from .job import Job
 from .loading import Drawn, Load, make_loader
 from .memories import CUDA, Memories
@@ -241,15 +241,9 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
 
 
 def _made_current(device: torch.device) -> torch.device:
-    """Returns the device with its number.
-
-    Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU.
-    """
-    if device.type != "cuda":
-        return device
-    if device.index is None:  # PACELINE_DEVICE=cuda
-        device = torch.device("cuda", torch.cuda.current_device())
-    torch.cuda.set_device(device)
+    """Helper threads, such as the DataLoader's for pinned memory, would otherwise take memory of the first GPU."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     return device
 
 
@@ -264,13 +258,14 @@ def _make_binding(
     session: Session, inventory: Inventory, memories: Memories, device: torch.device, wishes: Wishes
 ) -> BindingByMemory:
     copies = _weights_of(session, wishes) == "copy"
+    spread = _is_spread(inventory, device)
 
     def of_files() -> Binding:
         if session.role == "follower":
             from .team import FollowersBinding
 
             return FollowersBinding(inventory)
-        if (device.type != "cpu" or is_stand_in()) and not session.stages:
+        if (device.type != "cpu" or is_stand_in()) and not session.stages and not spread:
             return DeviceBinding(inventory, memories, device, may_write=copies)
         return HostBinding(inventory, memories, copies, device if session.role == "worker" else None)
 
@@ -280,11 +275,21 @@ def _make_binding(
     return BindingByMemory(memories, of_files, resident)
 
 
+def _is_spread(inventory: Inventory, device: torch.device) -> bool:
+    """The program has put parameters on several devices itself, and each stays where it is."""
+    return any(entry.tensor.device != device for entry in inventory.entries if entry.kind == PARAMETER)
+
+
 def _make_team(
     session: Session, inventory: Inventory, frozen: Frozen, device: torch.device, wishes: Wishes
 ) -> Team | None:
     if not isinstance(wishes.processes, int) or wishes.processes < 1:
         raise PacelineError(f"processes = {wishes.processes!r} is not a number of processes; write 1 or more")
+    if wishes.processes > 1 and _is_spread(inventory, device):
+        raise PacelineError(
+            "processes= computes a model on one device in each process, and the program has put this one on several; "
+            "leave processes= out, and name more devices"
+        )
     # torch.distributed is imported only if it is needed.
     if session.role == "follower":
         from .team import Follower

@@ -18,6 +18,12 @@ def name_sample(error: BaseException, name: Callable[[], str]) -> None:
             error.add_note(f"at {sample}")
 
 
+def give_hint(error: BaseException, hint: str) -> None:
+    """Has the line about this error of the program's own end with a way out."""
+    with contextlib.suppress(Exception):
+        error.paceline_hint = hint  # type: ignore[attr-defined]
+
+
 def kind_of(value: object) -> str:
     """In a sentence: "list", "the class SGD"."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

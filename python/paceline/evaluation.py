@@ -9,8 +9,10 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
-from .errors import PacelineError
+from .devices import device
+from .errors import PacelineError, give_hint
 from .measures import measured
+from .session import session
 
 Evaluate = Callable[..., Any]
 
@@ -36,6 +38,9 @@ def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float | None]:
     try:
         with torch.no_grad():
             result = evaluate(model) if takes_model(evaluate) else evaluate()
+    except RuntimeError as error:
+        _explain(error, model)
+        raise
     finally:
         for module, training in modes:
             module.training = training
@@ -44,3 +49,14 @@ def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float | None]:
     if isinstance(result, Mapping) and not result:
         raise PacelineError("evaluate returned an empty dict; let it return the loss, or a dict of numbers")
     return measured(result if isinstance(result, Mapping) else {"loss": result})
+
+
+def _explain(error: RuntimeError, model: nn.Module) -> None:
+    """The evaluator of a job with stages is the one process whose model need not be on device()."""
+    here, own = session(), next(model.parameters()).device
+    if here is not None and here.stages and own != device() and device().type in str(error):
+        give_hint(
+            error,
+            f"in a job with stages the evaluator computes where the program built the model, which is {own} here: "
+            "move batches to next(model.parameters()).device, or set evaluate.device",
+        )

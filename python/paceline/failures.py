@@ -40,7 +40,8 @@ def _text(error: BaseException) -> str:
     if not isinstance(error, PacelineError):
         said = f"{type(error).__name__}: {said}" if said else type(error).__name__
     sample = getattr(error, "paceline_sample", "")  # errors.name_sample()
-    return said[:_MOST_TEXT] + (f", at {sample[-_MOST_NAME:]}" if sample else "")
+    hint = getattr(error, "paceline_hint", "")  # errors.give_hint()
+    return said[:_MOST_TEXT] + (f", at {sample[-_MOST_NAME:]}" if sample else "") + (f"; {hint}" if hint else "")
 
 
 def where_of(trace: TracebackType | None) -> str:

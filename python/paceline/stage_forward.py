@@ -7,6 +7,7 @@ everything before, between and after the blocks as always.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -15,7 +16,8 @@ import torch
 from .absent_weights import Place, make_absent
 from .blocks import Block
 from .errors import PacelineError
-from .random_draws import SeededBetween
+from .host_draws import draws_otherwise
+from .random_draws import OutsideBlocks
 from .seeding import mix, seed_step
 from .stubs import Scope, Stub, make_stub
 from .trees import Path, at, leaves, replaced
@@ -83,7 +85,7 @@ class StageForward:
         self._end = end
         self._device = device or torch.device("cpu")
         self._originals: list[tuple[Any, bool, Any]] = []
-        self._between: Any = None  # SeededBetween, while it is a context
+        self._outside: Any = None  # OutsideBlocks, while it is a context
         self._replacements = [self._replacement(index, block) for index, block in enumerate(seams.blocks)]
         self.begin_with(received, seed)
 
@@ -101,9 +103,10 @@ class StageForward:
         return self
 
     def __enter__(self) -> StageForward:
-        if self._seams.draws_between and self._seed is not None:
-            self._between = SeededBetween(self._device)
-            self._between.__enter__()
+        on_host, reseeds = draws_otherwise(self._device), self._seams.draws_between
+        if self._seed is not None and (on_host or reseeds):
+            self._outside = OutsideBlocks(self._device, on_host, reseeds)
+            self._outside.__enter__()
         for block, replacement in zip(self._seams.blocks, self._replacements):
             own = block.module.__dict__
             self._originals.append((own, "forward" in own, block.module.forward))
@@ -113,9 +116,9 @@ class StageForward:
         return self
 
     def __exit__(self, kind: object, *error: object) -> None:
-        if self._between is not None:
-            self._between.__exit__(kind, *error)
-            self._between = None
+        if self._outside is not None:
+            self._outside.__exit__(kind, *error)
+            self._outside = None
         for own, had_own, original in reversed(self._originals):
             if had_own:
                 own["forward"] = original
@@ -158,14 +161,8 @@ class StageForward:
         return forward
 
     def _call_block(self, index: int, args: Any, kwargs: Any) -> Any:
-        between = self._between
-        if between is None:
+        with contextlib.nullcontext() if self._outside is None else self._outside.left():
             return self._originals[index][2](*args, **kwargs)
-        between.in_block = True
-        try:
-            return self._originals[index][2](*args, **kwargs)
-        finally:
-            between.in_block = False
 
     def sent(self, arguments: Any) -> list[torch.Tensor]:
         return [at(arguments, path) for path in self._seams.paths[self._end]]

@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 from .binding import Runs, dense
 from .channel import Message
+from .devices import instances
 from .errors import PacelineError
 from .frozen import Frozen
 from .inventory import CONSTANT, PARAMETER, STATISTIC, Entry, Inventory
@@ -84,7 +85,7 @@ class Team(ABC):
 
     def _gpu(self) -> str | None:
         """Its name in all processes, whichever of the host's GPUs each can see."""
-        if self._device.type != "cuda":
+        if self._device.type != "cuda" or instances(os.environ):  # NCCL connects no MIG instances
             return None
         known = torch.cuda.get_device_properties(self._device)
         return str(getattr(known, "uuid", self._device))  # PyTorch before 2.4 says no UUID

@@ -18,6 +18,7 @@ import torch
 
 from ._version import PROTOCOL
 from .channel import VARIABLE, Channel, Message
+from .devices import environment_at_first
 from .errors import PacelineError
 from .failures import Failure
 from .first_seed import VARIABLE as SEED
@@ -42,7 +43,7 @@ class FollowerProcess:
                 [sys.executable, *own_command(), *own_arguments()],
                 cwd=own_folder(),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, VARIABLE: str(theirs.fileno()), SEED: str(start["seed"])},
+                env={**environment_at_first(), VARIABLE: str(theirs.fileno()), SEED: str(start["seed"])},
                 pass_fds=[theirs.fileno()],
             )
         self._channel = Channel(ours.detach())

@@ -81,7 +81,7 @@ def _batch(name: str, asked: Any) -> int:
 def _device(asked: Any) -> Any:
     import torch
 
-    from .devices import number_of_gpu
+    from .devices import hide_other_instances, number_of_gpu
 
     try:
         device = torch.device(asked)
@@ -90,6 +90,8 @@ def _device(asked: Any) -> Any:
     if device is None or device.type not in ("cpu", "cuda"):
         raise PacelineError(f'device = {asked!r:.60} is no device to train on; write "cuda", "cuda:1" or "cpu"')
     if device.type == "cuda":
+        if device.index is None:
+            hide_other_instances()
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
             raise PacelineError(

@@ -129,6 +129,28 @@ def test_what_is_no_measurement(tmp_path: Path, evaluate: str, says: str) -> Non
         assert member.wait() == 1
 
 
+@pytest.mark.parametrize("stages", [False, True])
+def test_an_evaluator_of_stages_says_where_it_computes(tmp_path: Path, stages: bool) -> None:
+    """Each page moves batches to paceline.device(), and so a whole model; with stages it is where it was built."""
+    evaluate = """
+model = Net()
+torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 1
+def evaluate():
+    found = f"{paceline.device()} and {next(model.parameters()).device}"
+    raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found}!")
+"""
+    with evaluator(tmp_path, evaluate, stages=stages, environment={"PACELINE_DEVICE": ""}) as member:
+        member.take_model()
+        member.map(0, write=False)
+        error = ask(member)
+        assert error["where"] == f"train.py:{HEAD.count(chr(10)) + 7}"
+        says = (
+            "two devices, cuda:0 and cpu!; in a job with stages the evaluator computes where the program built the "
+        )
+        says += "model, which is cpu here: move batches to next(model.parameters()).device, or set evaluate.device"
+        assert error["text"].endswith(says if stages else "cuda:0 and cpu!")
+
+
 def test_evaluate_takes_one_argument_or_none(tmp_path: Path) -> None:
     with evaluator(tmp_path, "def evaluate(model, data):\n    return 1") as member:
         assert "evaluate(model) or evaluate()" in member.receive("error")["text"]

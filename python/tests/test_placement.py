@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from paceline import card_memory, device_memory, enlisting
+from paceline import PacelineError, card_memory, device_memory, enlisting
 from paceline.integrations import home
-from paceline.inventory import take_inventory
+from paceline.inventory import PARAMETER, take_inventory
 from paceline.session import Session
 from paceline.wishes import Wishes
 
@@ -96,57 +97,92 @@ def test_the_driver_is_asked_of_the_cards_that_the_process_was_started_with(monk
     assert seen == [before]
 
 
-def test_a_worker_asks_about_its_own_card_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("free", "said"), [(7, 7), (0, 1)])  # 0 would mean that nobody knows
+def test_a_worker_asks_about_its_own_card_alone(monkeypatch: pytest.MonkeyPatch, free: int, said: int) -> None:
     class Driver:
         def uuid_of(self, card: int) -> str:
             return f"GPU-{card}"
 
     def asked(library: str, environment: dict[str, str], only: str = "") -> list[tuple[str, int]]:
-        return [(only, 7)]
+        return [(only, free)]
 
     monkeypatch.setattr(card_memory, "cards_of", asked)
     monkeypatch.setattr(device_memory, "driver", Driver)
     monkeypatch.setattr(device_memory, "card_of", lambda device: 3)
     monkeypatch.setenv(device_memory.VARIABLE, "libcuda.so.1")
-    assert card_memory.own_card_memory(CPU) == {"card": "GPU-3", "free": 7}
+    assert card_memory.own_card_memory(CPU) == {"card": "GPU-3", "free": said}
+
+
+class ThreeCards:
+    """A driver. Each card has a number of bytes free; 0: too few for a context."""
+
+    def __init__(self, free: list[int], error: int = 2) -> None:
+        self.free = free
+        self.error = error
+        self.opened: list[int] = []
+
+    def cuInit(self, flags: Any) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 3
+        return 0
+
+    def cuDeviceGetUuid_v2(self, number: Any, card: Any) -> int:
+        number[15] = card.value
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, card: Any) -> int:
+        self.opened.append(card.value)
+        return 0 if self.free[card.value] else self.error
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        return 0
+
+    def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
+        free._obj.value = self.free[self.opened[-1]]
+        return 0
 
 
 @pytest.mark.parametrize(("only", "opened"), [("", [0, 1, 2]), (f"GPU-{uuid.UUID(int=1)}", [1])])
-def test_only_the_cards_that_are_asked_about_are_opened(
-    monkeypatch: pytest.MonkeyPatch, only: str, opened: list[int]
+@pytest.mark.parametrize("free", [[100, 101, 102], [100, 0, 102]])
+def test_only_the_cards_that_are_asked_about_are_opened_and_a_full_one_is_full(
+    monkeypatch: pytest.MonkeyPatch, only: str, opened: list[int], free: list[int]
 ) -> None:
-    class Driver:
-        opened: list[int] = []
-
-        def cuInit(self, flags: Any) -> int:
-            return 0
-
-        def cuDeviceGetCount(self, count: Any) -> int:
-            count._obj.value = 3
-            return 0
-
-        def cuDeviceGetUuid_v2(self, number: Any, card: Any) -> int:
-            number[15] = card.value
-            return 0
-
-        def cuDevicePrimaryCtxRetain(self, context: Any, card: Any) -> int:
-            self.opened.append(card.value)
-            return 0
-
-        def cuCtxSetCurrent(self, context: Any) -> int:
-            return 0
-
-        def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
-            free._obj.value = 100 + self.opened[-1]
-            return 0
-
-    driver = Driver()
+    driver = ThreeCards(free)
     monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: driver)
-    assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", 100 + card) for card in opened]
+    assert card_memory._ask("", only) == [(f"GPU-{uuid.UUID(int=card)}", free[card]) for card in opened]
     assert driver.opened == opened
 
 
-@pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cuda", ["cuda:3"]), ("cpu", [])])
+def test_a_card_that_gives_no_context_for_another_reason_has_no_known_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_memory.ctypes, "CDLL", lambda library: ThreeCards([100, 0, 102], error=46))
+    with pytest.raises(SystemExit, match="cuDevicePrimaryCtxRetain: 46"):
+        card_memory._ask("", "")
+
+
+@pytest.mark.parametrize(
+    ("places", "kind"), [(("cuda:0", "cuda:0"), "DeviceBinding"), (("cuda:0", "cuda:1"), "HostBinding")]
+)
+def test_a_model_that_the_program_has_spread_over_cards_stays_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...], kind: str
+) -> None:
+    made: list[str] = []
+    for one in ("DeviceBinding", "HostBinding"):
+        monkeypatch.setattr(enlisting, one, lambda *_, one=one, **__: made.append(one))
+    monkeypatch.setattr(enlisting, "BindingByMemory", lambda memories, of_files, resident: of_files())
+    entries = [SimpleNamespace(kind=PARAMETER, tensor=SimpleNamespace(device=torch.device(at))) for at in places]
+    unused: Any = None
+    session = Session(unused, "worker", "w0", 1, 1)
+    inventory: Any = SimpleNamespace(entries=entries)
+    enlisting._make_binding(session, inventory, unused, torch.device("cuda:0"), Wishes())
+    assert made == [kind]
+    if kind == "HostBinding":
+        with pytest.raises(PacelineError, match="has put this one on several; leave processes= out"):
+            enlisting._make_team(session, inventory, unused, torch.device("cuda:0"), Wishes(processes=2))
+
+
+@pytest.mark.parametrize(("device", "current"), [("cuda:1", ["cuda:1"]), ("cpu", [])])
 def test_the_gpu_of_a_process_is_its_current_one_before_anything_else_is_made(
     monkeypatch: pytest.MonkeyPatch, device: str, current: list[str]
 ) -> None:
@@ -161,7 +197,6 @@ def test_the_gpu_of_a_process_is_its_current_one_before_anything_else_is_made(
     monkeypatch.setattr(enlisting, "_place", lambda *_: torch.device(device))
     monkeypatch.setattr(enlisting, "take_inventory", take_inventory)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: seen.append(str(device)))
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     channel: Any = None
     with pytest.raises(Reached):
         enlisting.enlist(Session(channel, "worker", "w0", 2, 1), nn.Linear(2, 2), [1, 2, 3], Wishes())

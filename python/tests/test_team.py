@@ -214,6 +214,19 @@ def test_a_follower_that_does_not_come(tmp_path: Path, where: str) -> None:
         assert member.wait() == 1
 
 
+def test_a_follower_sees_the_gpus_that_its_leader_has_hidden_from_itself(tmp_path: Path) -> None:
+    sees = 'say("sees", os.environ["CUDA_VISIBLE_DEVICES"])\n'
+    hides = "from paceline.devices import see_only\nsee_only('2', 4)\n"  # the integration of transformers does so
+    environment = {**ON_CPU, "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    with Member(
+        tmp_path, HEAD + SAY + sees + hides + PLAIN_NET + JOINED.format(arguments="") + LOOP, environment=environment
+    ) as member:
+        member.begin()
+        member.step(range(4))
+        assert member.end() == 0, member.log
+        assert member.log.count("sees 0,1,2,3") == 2, member.log
+
+
 def test_another_model(tmp_path: Path) -> None:
     net = "from paceline.session import session\ndef make():\n    return nn.Linear(6, 3 + session().rank)\n"
     with Member(tmp_path, script(net=net)) as member:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from ..devices import STAND_IN, VISIBLE, see_only
+from ..devices import STAND_IN, VISIBLE, hide_other_instances, number_of_gpu, see_only
 from ..devices import VARIABLE as DEVICE
 from ..errors import PacelineError
 from ..session import session
@@ -22,10 +22,12 @@ def see_one() -> None:
     if named in ("cpu", STAND_IN):
         os.environ[VISIBLE] = ""
         return
+    index = torch.device(named).index if named else None
+    hide_other_instances(index)
     count = cuda.device_count()
     if count > 1:
-        index = torch.device(named).index if named else None
-        see_only(chosen(os.environ.get(VISIBLE), count, here.on_host if index is None else index), count)
+        number = number_of_gpu(count) if index is None else index
+        see_only(chosen(os.environ.get(VISIBLE), count, number), count)
         _check_that_the_others_are_hidden()
 
 
