@@ -71,7 +71,8 @@ class JournalReader {
   absl::Status decisions(control::RunListener& listener, std::int64_t attempt);
   // The texts of the reasons that replay() told.
   std::set<std::string, std::less<>>& texts() { return texts_; }
-  // Does what replay_after() does for at most `left` events; each one told takes one from `left`. Above 0 afterwards: there are no more.
+  // Does what replay_after() does for at most `left` events. Each one told takes one from `left`; if it is above 0
+  // afterwards, there are no more events.
   absl::Status replay_some(control::RunListener& listener, std::int64_t attempt, std::int64_t& after,
                            std::int64_t& left, std::set<std::string, std::less<>>& texts);
   // The number of the newest fact, which tells about how many events there are; 0 before the first.

@@ -5,8 +5,8 @@
 // kept as of the latest checkpoints.
 //
 // Invariant: the events told since the latest `anew` are equal to those that replay_whole_run() gives for the
-// run at some moment, or are the first of these, and such a run is possible. The reasons of the orders refer to text that lives as long
-// as this object.
+// run at some moment, or are the first of these, and such a run is possible. The reasons of the orders refer to text that
+// lives as long as this object.
 #pragma once
 
 #include <cstdint>
