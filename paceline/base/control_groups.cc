@@ -1,5 +1,7 @@
 #include "paceline/base/control_groups.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -60,8 +62,27 @@ std::optional<double> processors_of_group(const fs::path& group) {
   return *quota / *period;
 }
 
+namespace {
+
+// The processors that this thread may run on; nothing if the system does not say. std::thread::hardware_concurrency() may
+// count those that a cpuset keeps from this process.
+std::optional<int> allowed_processors() {
+  constexpr int kMost = 1 << 16;
+  for (int size = 1024; size <= kMost; size *= 2) {
+    cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(size));
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
+    const bool told = set != nullptr && sched_getaffinity(0, bytes, set) == 0;
+    const int count = told ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (told) return count;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 int usable_processors() {
-  double count = std::max(1u, std::thread::hardware_concurrency());
+  double count = allowed_processors().value_or(static_cast<int>(std::thread::hardware_concurrency()));
   for (const fs::path& group : control_groups("cpu")) {
     if (const auto allowed = processors_of_group(group)) count = std::min(count, std::ceil(*allowed));
   }

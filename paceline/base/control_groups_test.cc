@@ -58,5 +58,19 @@ TEST(ControlGroups, AllowAProcessorAndNoMoreThanThereAre) {
   EXPECT_LE(usable_processors(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
 
+// As under Slurm, taskset or a container's cpuset.
+TEST(ControlGroups, AllowThoseOfTheCpuset) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int processor = 0; processor < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++processor) {
+    if (CPU_ISSET(processor, &all)) CPU_SET(processor, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_processors(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include <absl/cleanup/cleanup.h>
@@ -89,7 +91,17 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   _exit(kCannotRun);
 }
 
+// -1 before Linux 5.3, and in containers that forbid it: then Process looks for the end again and again.
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+constexpr std::chrono::milliseconds kLookWithoutDescriptor{5};
+
+// The status with which a child ended; nothing while it runs. It stays a child until it is waited for.
+std::optional<int> end_of(pid_t pid) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+    return std::nullopt;
+  return info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+}
 
 std::string describe(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("exit status {}", WEXITSTATUS(status));
@@ -138,7 +150,6 @@ absl::StatusOr<Process> Process::start(const Options& options) {
   Process process(pid, open_pid(pid), ends[0]);
   int error = 0;
   if (read(report[0], &error, sizeof error) == sizeof error) return cannot(error);
-  if (process.pid_fd_ < 0) return cannot(errno);
   return process;
 }
 
@@ -174,9 +185,9 @@ bool Process::ended_within(std::chrono::milliseconds limit) {
   // A signal to this process ends the waiting early.
   while (pid_fd_ >= 0 && poll(&end, 1, static_cast<int>(limit.count())) < 0 && errno == EINTR)
     limit = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()));
-  siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_)
-    status_ = info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0) : W_EXITCODE(0, info.si_status);
+  while (pid_fd_ < 0 && !end_of(pid_) && steady_clock::now() < until)
+    std::this_thread::sleep_for(kLookWithoutDescriptor);
+  status_ = end_of(pid_);
   return status_.has_value();
 }
 
@@ -185,7 +196,7 @@ bool Process::wait_for(short events, std::chrono::nanoseconds limit, bool& ready
   pollfd both[] = {{socket_, events, 0}, {pid_fd_, POLLIN, 0}};
   ppoll(both, 2, &time, nullptr);
   ready = both[0].revents != 0;
-  return both[1].revents == 0;
+  return pid_fd_ >= 0 ? both[1].revents == 0 : !end_of(pid_);
 }
 
 absl::Status Process::send(const std::string& line, const std::function<absl::Status()>& keep_going) {

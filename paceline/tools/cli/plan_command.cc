@@ -4,11 +4,11 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "paceline/base/control_groups.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/runs/job_file.h"
@@ -28,7 +28,7 @@ int devices_of_a_host(const planner::Cluster& cluster) {
   int most = 1;
   for (const planner::Device& device : cluster.devices)
     most = std::max(most, ++count[cluster.on_one_host ? 0 : device.host]);
-  return std::min(most, std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+  return std::min(most, usable_processors());
 }
 
 // Whether an option says how a program is measured.

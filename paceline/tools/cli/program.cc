@@ -69,6 +69,8 @@ constexpr int kExitOfError = 2;
       end_at_once(
           "paceline: no thread could be started: this host, or a limit (ulimit -u, ulimit -v, the "
           "container's), gives no more; raise it\n");
+  } catch (const std::exception& error) {
+    launch::print(stderr, fmt::format("paceline: a bug of Paceline: {}\n", error.what()));
   } catch (...) {
   }
   std::abort();

@@ -1,0 +1,79 @@
+#include "paceline/computing/program/process.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace paceline::program {
+namespace {
+
+using std::chrono::seconds;
+
+absl::Status goes_on() { return absl::OkStatus(); }
+
+// From now on this process has no pidfd_open, as before Linux 5.3 or in a container that forbids it. False if that cannot
+// be had here.
+bool forget_pidfd_open() {
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{sizeof filter / sizeof filter[0], filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Each of these is seen, and in time: a line, an end by itself, an end while this process waits for a line.
+bool sees_a_program_and_its_end() {
+  const auto started = [](const std::string& script) {
+    auto process = Process::start({{"bash", "-c", script}, ""});
+    if (process.ok()) process->set_patience(std::chrono::milliseconds(0));
+    return process;
+  };
+  auto process = started("echo hello >&$PACELINE_PROGRAM_FD; sleep 300");
+  if (!process.ok()) return false;
+  const auto line = process->receive(goes_on);
+  if (!line.ok() || *line != "hello" || process->ended_within(std::chrono::milliseconds(20))) return false;
+  process = started("exit 3");
+  if (!process.ok() || !process->ended_within(seconds(30)) || process->how_it_ended() != "exit status 3")
+    return false;
+  // Another process has the socket too, so that its end does not tell.
+  process = started("sleep 300 & exit 4");
+  return process.ok() && absl::IsUnavailable(process->receive(goes_on).status()) &&
+         process->how_it_ended() == "exit status 4";
+}
+
+int in_child(const std::function<int()>& act) {
+  const pid_t child = fork();
+  if (child == 0) _exit(act());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Process, SeesAProgramAndItsEnd) { EXPECT_TRUE(sees_a_program_and_its_end()); }
+
+TEST(Process, SeesAProgramAndItsEndWithoutDescriptorsOfProcesses) {
+  constexpr int kNoFilter = 77;
+  const int status = in_child([] {
+    if (!forget_pidfd_open()) return kNoFilter;
+    if (syscall(SYS_pidfd_open, getpid(), 0) >= 0) return 2;
+    return sees_a_program_and_its_end() ? 0 : 1;
+  });
+  if (status == kNoFilter) GTEST_SKIP() << "no filter for system calls can be had here";
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace paceline::program
