@@ -13,7 +13,7 @@ import torch
 def has_numpy() -> bool:
     """Whether PyTorch can make tensors over a card's addresses, for which it needs NumPy. Says so once if not."""
     try:
-        torch.zeros(1).numpy()
+        torch.zeros(1, device="cpu").numpy()  # the program's default device may be a card
     except RuntimeError:
         print(
             "paceline: this PyTorch finds no NumPy that it can use, so the program's weights cannot be in the GPU's "

@@ -11,10 +11,10 @@ import json
 import os
 import select
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from .errors import PacelineError
-from .launching import in_child_process
+from .launching import in_child_process, leave_at_once
 
 Message = dict[str, Any]
 
@@ -58,6 +58,10 @@ class Channel:
             if not chunk:
                 return None
             self._buffer += chunk
+
+    def end_process(self) -> NoReturn:
+        """Ends this process, which was only asked what the model is."""
+        leave_at_once()
 
     def ready(self, seconds: float) -> bool:
         """Whether read() would return at once, within this time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -29,6 +29,9 @@ class _Notes(Channel):
 
     def close(self) -> None:
         pass
+
+    def end_process(self) -> NoReturn:
+        raise SystemExit(0)  # describe() goes on
 
 
 def describe(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> str | None:

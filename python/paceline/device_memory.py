@@ -381,7 +381,7 @@ class CardMemory:
         size = count * torch.empty(0, dtype=dtype).element_size()
         if self._whole is not None:
             return self._whole[offset : offset + size].view(dtype)
-        copy = torch.empty(count, dtype=dtype)
+        copy = torch.empty(count, dtype=dtype, device="cpu")
         if count > 0:
             self._mapping.read(offset, copy)
         return copy

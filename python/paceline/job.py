@@ -176,7 +176,7 @@ class Job(Unsized):
         """For a program that only describes its model."""
         while not self._over:
             self._serve(self._channel.read())
-        raise SystemExit(0)
+        self._channel.end_process()
 
     def is_over(self) -> bool:
         """For a program that does other things meanwhile."""

@@ -63,13 +63,29 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
     command = [executable, "run", "--python", sys.executable, *program, "--", *own_arguments()]
     _pass_on(describe())
     _release()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     try:
         os.chdir(_FOLDER)  # the program goes where it likes once more
         os.execvp(executable, command)
     except OSError as error:
         _stop(f"cannot start {executable}: {error.strerror}")
+
+
+def leave_at_once() -> NoReturn:
+    """Ends a program that was only asked what its model is, without its `finally:` parts and what it has in atexit.
+
+    These may write the untrained model over a file that the program wrote before.
+    """
+    _release()
+    _flush()
+    os._exit(0)
+
+
+def _flush() -> None:
+    # A program may have put an object of its own before a stream, which passes no flush() on.
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]
 
 
 def _release() -> None:

@@ -95,7 +95,7 @@ class ResidentBinding:
         weights = self._memories.wide_view(span, to.numel())
         direction = self._memories.wide_view(span, moving, int(self._ahead["direction"]))
         narrow = to.dtype != torch.float32
-        there = torch.empty(moving, device=self._device) if narrow else to[:moving]
+        there = torch.empty(moving, dtype=torch.float32, device=self._device) if narrow else to[:moving]
         torch.mul(direction.to(self._device), float(self._ahead["reach"]), out=there)
         torch.sub(weights[:moving].to(self._device), there, out=there)
         if narrow:

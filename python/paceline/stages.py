@@ -278,7 +278,7 @@ class Stages:
         before = [index for index, units in self._cuts.shared.items() if units[0] < stage.begin <= units[-1]]
         sent = [leaf.grad for leaf in done.received] + [dense(entries[index].tensor.grad) for index in before]
         if micro in stage.weights:
-            sent.append(torch.tensor(stage.weights[micro], dtype=torch.float64))
+            sent.append(torch.tensor(stage.weights[micro], dtype=torch.float64, device="cpu"))
         return {"type": "passed", "bytes": self._write(stage, sent)}
 
     def _collect(self, stage: _Stage, micro: int) -> None:

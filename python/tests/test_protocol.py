@@ -70,6 +70,44 @@ def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:
         assert "not reached" not in member.log
 
 
+SAVES = """
+import atexit, contextlib, sys
+
+class Tee:
+    def write(self, text):
+        sys.__stdout__.write(text)
+    def flush(self):
+        pass
+
+def note(what):
+    open("left", "a").write(what)
+
+@contextlib.contextmanager
+def closing():
+    try:
+        yield
+    finally:
+        note("with ")
+
+sys.stdout = Tee()
+print("before")
+atexit.register(note, "atexit ")
+try:
+    with closing():
+        paceline.join(Net(), Points(), batch_size=16)
+finally:
+    note("finally ")
+"""
+
+
+def test_a_probe_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A program may save its model in a `finally:`. That of a probe is not trained."""
+    with Member(tmp_path, HEAD + SAVES, role="probe") as member:
+        member.receive("model")
+        assert member.end() == 0
+        assert not (tmp_path / "left").exists() and "before" in member.log
+
+
 def test_what_is_not_said_is_left_out(tmp_path: Path) -> None:
     with Member(tmp_path, PLAIN) as member:
         model = member.receive("model")

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -29,6 +30,7 @@ class RunKeeperCopyTest : public KeptRun {
  protected:
   RunKeeperCopyTest() {
     service_.keep = [this](auto& call) { return leading_.serve(call); };
+    spoken_ = std::make_unique<SpokenKeeper>(port_->address());  // it calls at once
   }
   ~RunKeeperCopyTest() override { port_.reset(); }
 
@@ -46,16 +48,16 @@ class RunKeeperCopyTest : public KeptRun {
   }
   // The keeper has come, and the leader has begun to send it the journal.
   void begin() {
-    spoken_.say_hello();
+    spoken_->say_hello();
     for (const char* value : {"a", "b"}) ASSERT_TRUE(lead(value).ok());
     ASSERT_THAT(news_, ElementsAre(HasSubstr("yet, because copying the journal takes long: if this host")));
   }
   // Reads the run and the whole journal.
   void read_journal() {
     wire::KeepOrder order;
-    ASSERT_TRUE(spoken_.stream->Read(&order) && order.has_run());
+    ASSERT_TRUE(spoken_->stream->Read(&order) && order.has_run());
     std::uint32_t crc = 0;
-    while (spoken_.stream->Read(&order) && order.has_journal())
+    while (spoken_->stream->Read(&order) && order.has_journal())
       crc = store::crc32_after(order.journal().data(), order.journal().size(), crc);
     ASSERT_TRUE(order.has_journal_whole());
     EXPECT_EQ(order.journal_whole(), crc);
@@ -64,12 +66,12 @@ class RunKeeperCopyTest : public KeptRun {
   void say_kept(std::int64_t number) {
     wire::KeeperMessage message;
     message.set_kept(number);
-    spoken_.say(message);
+    spoken_->say(message);
   }
 
   std::atomic<int> ahead_ = 0;  // the minutes by which the leader's clock is ahead
   RunKeeping leading_{patient()};
-  const SpokenKeeper spoken_{port_->address()};
+  std::unique_ptr<SpokenKeeper> spoken_;
 };
 
 TEST_F(RunKeeperCopyTest, TrainingGoesOnUntilTheKeeperIsHere) {
@@ -84,7 +86,7 @@ TEST_F(RunKeeperCopyTest, TrainingGoesOnUntilTheKeeperIsHere) {
   EXPECT_EQ(news_.size(), 1u);
   std::atomic<std::int64_t> kept = 1;
   std::thread keeps([&] {
-    for (wire::KeepOrder order; spoken_.stream->Read(&order);) {
+    for (wire::KeepOrder order; spoken_->stream->Read(&order);) {
       if (order.number() > 0) say_kept(kept = order.number());
     }
   });
@@ -109,9 +111,9 @@ TEST_F(RunKeeperCopyTest, AKeeperThatGetsOnIsNotGivenUp) {
   goes_on.set_fetching(true);
   for (const std::size_t lines : {2, 3, 4}) {
     ahead_ += 20;
-    spoken_.say(goes_on);
+    spoken_->say(goes_on);
     fetched.mutable_fetched()->set_error(lines % 2 == 0 ? "a full disk" : "");
-    for (int i = 0; i < 2; ++i) spoken_.say(fetched);
+    for (int i = 0; i < 2; ++i) spoken_->say(fetched);
     ASSERT_TRUE(soon([&] { return leading_.flush().ok() && news_.size() == lines; })) << news_.back();
     EXPECT_THAT(news_.back(), HasSubstr(lines % 2 == 0 ? "cannot fetch" : "has the newest checkpoint"));
   }
@@ -124,7 +126,7 @@ TEST_F(RunKeeperCopyTest, AKeeperThatStandsStillIsGivenUp) {
   read_journal();
   ahead_ += 31;
   leading_.look();
-  spoken_.expect_hung_up_on();
+  spoken_->expect_hung_up_on();
   ASSERT_TRUE(lead("c").ok());
   EXPECT_THAT(news_.back(),
               HasSubstr("host 1 does not keep a copy of the run (it has not answered for 1800 s): "
@@ -141,8 +143,8 @@ TEST_F(RunKeeperCopyTest, NoPartIsSentAsTheWholeJournal) {
     return news_.size() == 2;
   }));
   EXPECT_THAT(news_.back(), HasSubstr("it has not answered"));
-  for (wire::KeepOrder order; spoken_.stream->Read(&order);) EXPECT_FALSE(order.has_journal_whole());
-  EXPECT_NE(spoken_.stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  for (wire::KeepOrder order; spoken_->stream->Read(&order);) EXPECT_FALSE(order.has_journal_whole());
+  EXPECT_NE(spoken_->stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
 TEST_F(RunKeeperCopyTest, AKeeperThatFallsTooFarBehindIsGivenUp) {

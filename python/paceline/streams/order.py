@@ -78,7 +78,11 @@ class Pass:
         self._shuffle = shuffle
         self._stride = stride
         self._interleave = interleave
-        self._order = permuted(shards, seed, _SHARDS, number) if shuffle and not in_order else torch.arange(shards)
+        self._order = (
+            permuted(shards, seed, _SHARDS, number)
+            if shuffle and not in_order
+            else torch.arange(shards, device="cpu")
+        )
         self._taken = 0  # the number of shards in this order that were opened, or have no records
         self._slots = [_Slot() for _ in range(min(interleave, shards))]
         self._open = list(self._slots)  # without those that no shard is left for
@@ -135,8 +139,8 @@ class Pass:
     def _in_span(self, at: int, begin: int, end: int) -> Places:
         """Its places [begin, end)."""
         turns = [slot.turn(self._rounds[at], self._stride) for slot in self._slots]
-        shards, firsts, given = torch.tensor([turn for turn in turns if turn[2]], dtype=torch.int64).T
-        within = torch.arange(begin, end)
+        shards, firsts, given = torch.tensor([turn for turn in turns if turn[2]], dtype=torch.int64, device="cpu").T
+        within = torch.arange(begin, end, device="cpu")
         if int(given.min()) < self._stride:  # one round
             ends = given.cumsum(0)
             turn = torch.searchsorted(ends, within, right=True)
@@ -212,7 +216,8 @@ class Pass:
 
 def _joined(parts: list[Places]) -> Places:
     if not parts:
-        return torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+        nothing = torch.empty(0, dtype=torch.int64, device="cpu")
+        return nothing, nothing
     return torch.cat([shards for shards, _ in parts]), torch.cat([records for _, records in parts])
 
 

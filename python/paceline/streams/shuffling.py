@@ -13,7 +13,7 @@ _SECOND = 0x94D049BB133111EB
 
 def permuted(count: int, *seeds: int) -> torch.Tensor:
     """The numbers from 0 to count - 1, sorted by a hash of each (splitmix64), as int64."""
-    keys = torch.arange(1, count + 1, dtype=torch.int64) * _signed(_GOLDEN) + _signed(mix(*seeds))
+    keys = torch.arange(1, count + 1, dtype=torch.int64, device="cpu") * _signed(_GOLDEN) + _signed(mix(*seeds))
     keys ^= _shifted(keys, 30)
     keys *= _signed(_FIRST)
     keys ^= _shifted(keys, 27)
