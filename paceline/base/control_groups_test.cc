@@ -58,7 +58,7 @@ TEST(ControlGroups, AllowAProcessorAndNoMoreThanThereAre) {
   EXPECT_LE(usable_processors(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
 
-// As under Slurm, taskset or a container's cpuset.
+// Slurm, taskset and containers set one.
 TEST(ControlGroups, AllowThoseOfTheCpuset) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);

@@ -30,7 +30,7 @@ class RunKeeperCopyTest : public KeptRun {
  protected:
   RunKeeperCopyTest() {
     service_.keep = [this](auto& call) { return leading_.serve(call); };
-    spoken_ = std::make_unique<SpokenKeeper>(port_->address());  // it calls at once
+    spoken_ = std::make_unique<SpokenKeeper>(port_->address());  // the keeper calls at once
   }
   ~RunKeeperCopyTest() override { port_.reset(); }
 
