@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
@@ -38,6 +39,16 @@ toml::array devices_of_hosts(const launch::Tasks& tasks) {
 
 }  // namespace
 
+int asked_threads(const launch::Environment& environment) {
+  constexpr int kMost = 1024;  // the limit of a job
+  const auto asked = environment.find("OMP_NUM_THREADS");
+  int threads = 0;
+  if (asked == environment.end() ||
+      !absl::SimpleAtoi(asked->second.substr(0, asked->second.find(',')), &threads))
+    return 0;
+  return threads <= kMost ? std::max(threads, 0) : 0;
+}
+
 std::string job_of(const RunOptions& options, const std::optional<launch::Tasks>& tasks) {
   toml::array args;
   for (const std::string& arg : options.args) args.push_back(arg);
@@ -51,6 +62,7 @@ std::string job_of(const RunOptions& options, const std::optional<launch::Tasks>
       {"sync", toml::table{{"policy", options.policy}}},
       {"device", several ? devices_of_hosts(*tasks) : toml::array{toml::table{{"count", options.devices}}}},
       {"program", program}};
+  if (options.threads > 0) job.insert("threads", options.threads);
   if (several)
     job.insert("cluster", toml::table{{"hosts", static_cast<std::int64_t>(tasks->on_host.size())}});
   std::ostringstream text;
@@ -62,6 +74,7 @@ absl::StatusOr<int> run_command(RunOptions options, const launch::Environment& e
   if (options.program.ends_with(".toml"))
     return absl::InvalidArgumentError(
         fmt::format("{0}: is a job file, not a program; write paceline train {0}", options.program));
+  options.threads = asked_threads(environment);
   PACELINE_ASSIGN_OR_RETURN(const auto tasks, launch::find_tasks(environment));
   if (tasks) {
     PACELINE_RETURN_IF_ERROR(check_tasks(*tasks, options));

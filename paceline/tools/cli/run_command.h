@@ -21,10 +21,15 @@ struct RunOptions {
   bool says_devices = false;  // the command line has them
   std::string policy = "bsp";
   std::string python;  // empty: the job's default
+  int threads = 0;     // the threads of each worker; 0: the job's default
   std::vector<std::string> sets;
   launch::Shown shown = launch::Shown::kLine;
   bool in_virtual_time = false;
 };
+
+// The number of threads that the person has set for PyTorch (OMP_NUM_THREADS); 0 if there is none. A list is for nested
+// regions, and its first number counts.
+int asked_threads(const launch::Environment& environment);
 
 // The job file of this program. `tasks`: those that train it, if a scheduler started them.
 std::string job_of(const RunOptions& options, const std::optional<launch::Tasks>& tasks = std::nullopt);
