@@ -54,6 +54,13 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
 
     The description by `describe` is passed on, so that the program need not be started again for it.
     """
+    if "_pytest.runner" in sys.modules and "PYTEST_CURRENT_TEST" in os.environ:
+        from .errors import PacelineError
+
+        raise PacelineError(
+            "join() was called in a test of pytest, and a job starts its program anew for each worker; let the test "
+            'start the script: subprocess.run(["paceline", "run", "train.py"], check=True)'
+        )
     program = own_command()
     executable = find_executable()
     if executable is None:

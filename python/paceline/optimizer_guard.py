@@ -93,6 +93,7 @@ class OptimizerGuard:
             _refuse_own_step(optimizer)
             _refuse_hooks(optimizer)
             self._replace("step", self._step())
+            self._replace("_opt_called", True)  # a scheduler's step would warn that the optimizer has made none
             self._replace("zero_grad", self._zero_grad(optimizer.zero_grad))
             self._replace("load_state_dict", _refuse_to_load)
             # This one stays after the job: an optimizer that is saved then has no moments either.

@@ -36,6 +36,16 @@ def stand_in(path: Path, name: str = "paceline") -> Path:
     return executable
 
 
+def test_a_test_of_pytest_is_not_replaced(tmp_path: Path) -> None:
+    """Its summary would be lost, and each worker would run all tests once more."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "test_train.py").write_text("def test_it():\n    import train\n\n\ndef test_another():\n    pass\n")
+    found = stand_in(tmp_path / "bin")
+    done = start(tmp_path, [sys.executable, "-m", "pytest", "-q"], PATH=f"{found.parent}:/usr/bin:/bin")
+    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "join() was called in a test of pytest" in done.stdout
+
+
 def test_it_becomes_paceline_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     found = stand_in(tmp_path / "bin")
