@@ -13,11 +13,35 @@
 
 namespace paceline::ipc {
 
+namespace {
+
+// Far more than a keep ever has: a process that is killed in keep() leaves one that is not needed.
+constexpr int kMostMessages = 1000;
+
+}  // namespace
+
 absl::StatusOr<DescriptorKeep> DescriptorKeep::open() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot open a socket pair: {}", std::strerror(errno)));
-  return DescriptorKeep(FileDescriptor(ends[0]), FileDescriptor(ends[1]));
+  DescriptorKeep keep(FileDescriptor{ends[0]}, FileDescriptor{ends[1]});
+  if (!keep.sees_all())
+    return absl::UnimplementedError(
+        "this system's sockets have no peek offsets, which a keep of descriptors needs");
+  return keep;
+}
+
+// gVisor takes the option SO_PEEK_OFF, and ignores it.
+bool DescriptorKeep::sees_all() {
+  const int offset = 0;
+  if (setsockopt(out_.get(), SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset) != 0) return false;
+  constexpr int kSent = 2;
+  for (int i = 0; i < kSent; ++i) {
+    if (!send_with_descriptors(in_.get(), "x", {}, MSG_DONTWAIT)) return false;
+  }
+  const int seen = last_of_all().count;
+  clear();
+  return seen == kSent;
 }
 
 absl::Status DescriptorKeep::keep(std::string_view text, std::span<const int> descriptors) {
@@ -44,7 +68,9 @@ DescriptorKeep::All DescriptorKeep::last_of_all() const {
   };
   All all;
   peek_from(0);
-  while (auto message = receive_with_descriptors(out_.get(), kLongest, MSG_DONTWAIT | MSG_PEEK)) {
+  while (all.count < kMostMessages) {
+    auto message = receive_with_descriptors(out_.get(), kLongest, MSG_DONTWAIT | MSG_PEEK);
+    if (!message) break;
     ++all.count;
     all.last = std::move(message);
   }

@@ -25,7 +25,7 @@ class DescriptorKeep {
   static constexpr int kMost = static_cast<int>(kMostPassed);  // descriptors
   static constexpr std::size_t kLongest = 32 * 1024;           // bytes of text
 
-  // Errors: ResourceExhausted.
+  // Errors: ResourceExhausted; Unimplemented if this system has no such sockets.
   static absl::StatusOr<DescriptorKeep> open();
   // The keep that a process inherited, by the ends that the launcher has.
   DescriptorKeep(FileDescriptor in, FileDescriptor out) : in_(std::move(in)), out_(std::move(out)) {}
@@ -48,6 +48,8 @@ class DescriptorKeep {
   };
   // The messages in the queue, which stay there.
   All last_of_all() const;
+  // Whether last_of_all() can be believed here. Requires: nothing is kept.
+  bool sees_all();
 
   FileDescriptor in_, out_;
 };

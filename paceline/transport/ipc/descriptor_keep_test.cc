@@ -1,10 +1,13 @@
 #include "paceline/transport/ipc/descriptor_keep.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -12,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/answered_call.h"
 #include "paceline/transport/ipc/shared_memory.h"
 
 namespace paceline::ipc {
@@ -89,6 +93,23 @@ TEST(DescriptorKeep, StaysAsItIsIfMoreIsToBeKeptThanItCan) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->text.size(), DescriptorKeep::kLongest);
   EXPECT_EQ(found->descriptors.size(), most.size());
+}
+
+// A sandbox may take the option of the socket, and ignore it.
+TEST(DescriptorKeep, IsRefusedWithoutPeekOffsets) {
+  constexpr int kNoFilter = 77;
+  for (const std::uint32_t answer : {0, ENOPROTOOPT}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (!testing::answer_call(SYS_setsockopt, answer, SO_PEEK_OFF)) _exit(kNoFilter);
+      _exit(absl::IsUnimplemented(DescriptorKeep::open().status()) ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilter)
+      GTEST_SKIP() << "no filter for system calls can be had here";
+    EXPECT_EQ(status, 0) << answer;
+  }
 }
 
 }  // namespace
