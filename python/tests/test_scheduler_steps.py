@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,14 @@ for x, y in job:
         for _ in range(7):
             member.step(range(4))
         assert member.end() == 0, member.log
+
+
+def test_a_scheduler_of_the_program_gives_no_warning_about_the_order() -> None:
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    guard = OptimizerGuard(optimizer, None, scheduler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scheduler.step()
+    guard.release()
+    assert not hasattr(optimizer, "_opt_called")
