@@ -317,18 +317,20 @@ def test_a_host_uses_its_own_python(host: Host, tmp_path: Path, capfd: pytest.Ca
 
 
 def test_a_command_that_runs_is_killed_by_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    executable = tmp_path / "sleeper"
-    executable.write_text("#!/bin/sh\nexec sleep 600\n")
+    executable, pids = tmp_path / "sleeper", tmp_path / "pids"
+    executable.write_text(f"#!/bin/sh\necho $$ >> {pids}; exec sleep 600\n")
     executable.chmod(0o700)
+    pids.touch()
     monkeypatch.setattr("paceline.integrations.ray_host.find_executable", lambda: str(executable))
     (tmp_path / "train.py").touch()
     host = Host("train.py", str(tmp_path), str(tmp_path / "runs"), "train")
-    for _ in range(2):
+    for count in (1, 2):
         host.start([], "", str(tmp_path / "s"), {})
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    running = [child for child in children if b"sle" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    assert len(running) == 1
-    os.kill(int(running[0]), signal.SIGKILL)
+        while pids.read_text().count("\n") < count:
+            time.sleep(0.02)
+    first, second = map(int, pids.read_text().split())
+    assert not _lives(first) and _lives(second)
+    os.kill(second, signal.SIGKILL)
     assert ended(host).status == -signal.SIGKILL
 
 
