@@ -78,7 +78,7 @@ struct Job {
   std::string whole_toml;        // the job as it is recorded
   bool one_folder;               // all hosts see the run folder
   bool hosts_start = false;      // see CoordinatorRoleOptions; true in the first attempt only
-  bool only_checkpoint = false;  // likewise
+  bool only_checkpoint = false;  // see there; true in the first attempt only
   bool told = false;
   // the stop that interrupted the last attempt, if one did
   std::optional<coordinator::StopWanted> interrupted{};

@@ -23,7 +23,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from ..errors import PacelineError
-from .ray_answers import answers
+from .ray_answers import answers, say
 from .ray_host import Host
 from .ray_hosts import Hosts
 from .ray_plan import Plan, check_settings, runs_dir
@@ -74,13 +74,12 @@ def run(
     if resume not in (None, "auto"):
         resume = os.path.abspath(os.path.expanduser(os.fspath(resume)))
     with _actors(os.fspath(program), hosts, resources, named, runs_dir(storage_path), start_limit_s) as actors:
-        places = _places(actors, max(start_limit_s, _ANSWER_S))
+        places, ips = _places(actors, max(start_limit_s, _ANSWER_S))
         if resume == "auto":
             first, resume = _newest_run(actors, storage_path is not None)
             # The other hosts may be any nodes.
-            actors.insert(0, actors.pop(first))
-            places.insert(0, places.pop(first))
-        ips = [str(ip) for ip in answers([actor.ip.remote() for actor in actors], _ANSWER_S)]
+            for of_nodes in (actors, places, ips):
+                of_nodes.insert(0, of_nodes.pop(first))
         plan = Plan(
             name=named,
             program=os.fspath(program),
@@ -127,7 +126,7 @@ def _newest_run(actors: Sequence[Any], shared: bool) -> tuple[int, str | None]:
     found = answers([actor.unfinished_run.remote() for actor in (actors[:1] if shared else actors)], _ANSWER_S)
     runs = [(run.name, run.samples, -index) for index, run in enumerate(found) if run is not None]
     if not runs:
-        _say("no run of this job was cut short or stopped; a new one begins")
+        say("no run of this job was cut short or stopped; a new one begins")
         return 0, None
     index = -max(runs)[2]
     return index, found[index].folder
@@ -199,7 +198,7 @@ def _wait_for(group: Any, hosts: int, resources: Mapping[str, float], limit_s: f
             # A trial's own processors are taken, unless Tune knows that its hosts need some.
             trial = "; this trial holds none for its hosts: tune.with_resources(trial, trial_resources(...))"
             in_trial = trial if _trial_id() is not None and _group_of_trial(hosts) is None else ""
-            _say(f"waiting for {line}{in_trial}")
+            say(f"waiting for {line}{in_trial}")
             told = True
 
 
@@ -209,14 +208,17 @@ def _resources_of(node: Mapping[str, Any]) -> str:
     return f"{node['NodeManagerAddress']}: {shown}"
 
 
-def _places(actors: Sequence[Any], limit_s: float) -> list[Any]:
-    """limit_s: also for Ray to make the actors' environments, which may install packages."""
+def _places(actors: Sequence[Any], limit_s: float) -> tuple[list[Any], list[Any]]:
+    """The places, and the addresses of their nodes.
+
+    limit_s: also for Ray to make the actors' environments, which may install packages.
+    """
     places = answers([actor.place.remote() for actor in actors], limit_s, ", or set a longer start_limit_s=")
     ips = answers([actor.ip.remote() for actor in actors], _ANSWER_S)
     for ip, place in zip(ips, places):
         if place.problem is not None:
             raise PacelineError(f"node {ip}: {place.problem}")
-    return list(places)
+    return places, ips
 
 
 # The numbers and weights, for Ray.
@@ -263,7 +265,7 @@ def _checkpoint(actors: Sequence[Any], path: str, trial: str | None) -> Any:
             return Checkpoint.from_directory(str(folder))
         except (PacelineError, OSError) as error:
             why = str(error)
-    _say(f"the run {path} is over, and its weights could not be exported: {why}")
+    say(f"the run {path} is over, and its weights could not be exported: {why}")
     return None
 
 
@@ -275,10 +277,6 @@ def _check(hosts: int, resources: Mapping[str, float]) -> None:
         raise PacelineError(f"hosts={hosts!r} cannot be; write a number from 1 to 64")
     if not any(of > 0 for of in resources.values()):
         raise PacelineError('resources_per_host: is empty; write for example {"CPU": 4} or {"CPU": 8, "GPU": 1}')
-
-
-def _say(line: str) -> None:
-    print(f"paceline: {line}", file=sys.stderr, flush=True)
 
 
 def _name(asked: str) -> str:

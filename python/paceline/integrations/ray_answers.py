@@ -1,8 +1,9 @@
-"""Answers of actors of a Ray cluster. Faults of the cluster become one line."""
+"""Answers of actors of a Ray cluster, and lines for people. Faults of the cluster become one line."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def answers(calls: Sequence[Any], limit_s: float, hint: str = "") -> list[Any]:
     """The answers to these calls, the first of which is host 0's. PacelineError if one does not come in time.
 
-    hint: said then, behind a "; ".
+    hint: the end of that line.
     """
     try:
         return list(ray.get(list(calls), timeout=limit_s))
@@ -30,6 +31,10 @@ def answers(calls: Sequence[Any], limit_s: float, hint: str = "") -> list[Any]:
         ) from None
     except RayError as error:
         raise PacelineError(line_of(error)) from None
+
+
+def say(line: str) -> None:
+    print(f"paceline: {line}", file=sys.stderr, flush=True)
 
 
 def line_of(error: BaseException) -> str:

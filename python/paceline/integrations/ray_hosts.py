@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, ObjectLostError, RayActorError, RayError
 
 from ..errors import PacelineError
-from .ray_answers import answers, line_of
+from .ray_answers import answers, line_of, say
 from .ray_host import Look
 from .ray_plan import Plan
 from .ray_result import History
@@ -75,7 +74,6 @@ class Hosts:
         self._plan, self._certificates, self._new_metrics = plan, certificates, new_metrics
         self._hosts = [_Host(rank, actor, ip) for rank, (actor, ip) in enumerate(zip(actors, ips))]
         self._resumes, self._run = resume is not None, resume  # the run folder, as host 0 sees it
-        self._again = False
         self._done = False
 
     def train(self) -> tuple[list[Any], str, str]:
@@ -87,7 +85,6 @@ class Hosts:
             self._recall(self._run)
         for host in self._hosts:
             self._start(host)
-        self._again = True
         while not self._over():
             for host in self._answers():
                 if host.look is not None:  # None: it was just started again, because host 0 was
@@ -130,7 +127,7 @@ class Hosts:
         host.starts, host.samples = host.starts + 1, self.history.samples
         coordinator = self._hosts[0].ip if host.rank == 0 else self._coordinator()
         resumes = host.rank == 0 and self._run is not None
-        words = self._plan.words(host.rank, coordinator, self._run if resumes else None, resumes and self._again)
+        words = self._plan.words(host.rank, coordinator, self._run if resumes else None, resumes and host.starts > 1)
         secrets = f"{self._plan.secrets}/{self._plan.name}"
         host.look = None
         host.asked = host.actor.start.remote(
@@ -185,7 +182,7 @@ class Hosts:
     def _lose(self, host: _Host, how: str) -> None:
         if host.here and not self._done:
             others = ", and the others go on" if any(one.runs for one in self._hosts if one is not host) else ""
-            _say(f"host {host.rank} ({host.ip}) {how}{others}")
+            say(f"host {host.rank} ({host.ip}) {how}{others}")
         host.here, host.look = False, None
 
     # The decisions about them.
@@ -223,7 +220,7 @@ class Hosts:
                 "`paceline node` was killed before anything was trained; look there for what killed it (the system "
                 "and Ray do if memory runs out)"
             )
-        _say(f"host {host.rank} {how}")
+        say(f"host {host.rank} {how}")
         if host.rank == 0 and self._begins and host.look is not None and host.look.run is None:
             self._run = None
         self._start(host)
@@ -236,7 +233,7 @@ class Hosts:
             return False
         if not host.waits_until:
             host.waits_until = now + _LOCK_S
-            _say(f"host 0 waits until the run folder is unlocked, at most {_LOCK_S:.0f} s: {said}")
+            say(f"host 0 waits until the run folder is unlocked, at most {_LOCK_S:.0f} s: {said}")
         host.starts -= 1
         return now < host.waits_until
 
@@ -296,7 +293,3 @@ def _ip_of(actor: Any, before: str) -> str:
         return str(ray.get(actor.ip.remote(), timeout=_SILENT_S))
     except (RayActorError, GetTimeoutError):
         return before
-
-
-def _say(line: str) -> None:
-    print(f"paceline: {line}", file=sys.stderr, flush=True)
