@@ -24,7 +24,7 @@ class DataCommand : public testing::Test {
     fs::permissions(bin_ / "curl", fs::perms::owner_all);
   }
   Ended data(const std::string& words) const {
-    return Program(InShell{}, fmt::format("PATH='{}' $PACELINE data {}", bin_.string(), words)).wait(60);
+    return Program(InShell{}, fmt::format("PATH='{}' $PACELINE data {}", bin_.string(), words)).wait();
   }
   void expect_refused(const Ended& ended, const std::vector<std::string>& parts) const {
     EXPECT_EQ(ended.status, 2);

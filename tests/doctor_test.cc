@@ -156,7 +156,7 @@ TEST_F(DoctorOfHosts, HostsThatAreWell) {
   const Ended ended = first->wait();
   EXPECT_EQ(ended.status, 0) << ended.output << ended.errors;
   for (Program* other : {second.get(), last.get()}) {
-    const Ended end = other->wait(60);
+    const Ended end = other->wait();
     EXPECT_EQ(end.status, 0) << end.errors;
   }
   const json report = json::parse(ended.output);
@@ -228,7 +228,7 @@ TEST_F(DoctorOfHosts, WhatDiffersIsNamed) {
   EXPECT_TRUE(says(report, 2, "link to host 1", "fail"));
   EXPECT_GT(link(report, 0, 2).at("to_a_mb_s"), 0);
   for (Program* other : {second.get(), last.get()}) {
-    const Ended end = other->wait(60);
+    const Ended end = other->wait();
     EXPECT_EQ(end.status, 2);
     EXPECT_NE(end.errors.find("host 0 has the report"), std::string::npos) << end.errors;
   }
@@ -238,7 +238,7 @@ TEST_F(DoctorOfHosts, WhatDiffersIsNamed) {
 TEST_F(DoctorOfHosts, WhoIsNotLetInOrDoesNotComeIsNamed) {
   const auto stranger = host(1, {"--set", "network.certs=" + (folder_ / "others" / "small").string()});
   const auto first = host(0, {"--wait", "15"});
-  const Ended refused = stranger->wait(60);
+  const Ended refused = stranger->wait();
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.errors.find("certificate"), std::string::npos) << refused.errors;
   EXPECT_NE(refused.output.find("server.crt"), std::string::npos) << refused.output;
@@ -251,7 +251,7 @@ TEST_F(DoctorOfHosts, WhoIsNotLetInOrDoesNotComeIsNamed) {
 }
 
 TEST_F(DoctorOfHosts, AHostThatIsAloneGivesUpWhenItWasToldTo) {
-  const Ended alone = host(1, {"--wait", "2"})->wait(30);
+  const Ended alone = host(1, {"--wait", "2"})->wait();
   EXPECT_EQ(alone.status, 2);
   EXPECT_NE(alone.errors.find("waited for 2 s"), std::string::npos) << alone.errors;
 }

@@ -138,7 +138,7 @@ TEST(Faults, AServerUnmapsWhatADeadWorkerLeft) {
   // Training may begin before all workers are there.
   ASSERT_TRUE(train.until([&] { return mapped_gradients(servers[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(train.until([&] { return mapped_gradients(servers[0]) == 3; }, 30));
+  EXPECT_TRUE(train.until([&] { return mapped_gradients(servers[0]) == 3; }));
 }
 
 TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
@@ -150,7 +150,7 @@ TEST(Faults, AMemberUnmapsWhatADeadMemberLeft) {
   ASSERT_EQ(members.size(), 1u);
   ASSERT_TRUE(train.until([&] { return mapped_gradients(members[0]) == 4; }));
   kill(children(train.pid(), "w0").at(0), SIGKILL);
-  EXPECT_TRUE(train.until([&] { return mapped_gradients(members[0]) == 3; }, 30));
+  EXPECT_TRUE(train.until([&] { return mapped_gradients(members[0]) == 3; }));
 }
 
 // A job that is struck once it has a checkpoint. A checkpoint is seen only when the disk has it, which may
@@ -506,8 +506,7 @@ TEST(Faults, AWorkerThatWasGivenUpComesAgain) {
   const pid_t worker = children(train.pid(), "w2").at(0);
   kill(worker, SIGSTOP);
   const fs::path log = only_run(runs) / "logs" / "coordinator.log";
-  EXPECT_TRUE(
-      train.until([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }, 30));
+  EXPECT_TRUE(train.until([&] { return read_text(log).find("w2 left: silent for") != std::string::npos; }));
   EXPECT_TRUE(train.until([&] { return newest_metric(runs, "replicas_live") == 3; }));
   kill(worker, SIGCONT);
   EXPECT_TRUE(train.until([&] { return newest_metric(runs, "replicas_live") == 4; }));

@@ -268,7 +268,7 @@ TEST(Joint, AStageThatStandsStillCannotWriteToAnotherReplicasGradient) {
   kill(still, SIGSTOP);
   const fs::path log = only_run(folder / "run" / "runs") / "logs" / "coordinator.log";
   ASSERT_TRUE(train.until([&] { return read_text(log).find("w1 left: silent for") != std::string::npos; }));
-  EXPECT_TRUE(train.until([&] { return !shared_with_others(); }, 30));
+  EXPECT_TRUE(train.until([&] { return !shared_with_others(); }));
   const auto before = metrics_so_far(folder / "run" / "runs");
   EXPECT_TRUE(train.until([&] { return metrics_so_far(folder / "run" / "runs") > before + 2; }));
   EXPECT_FALSE(shared_with_others());

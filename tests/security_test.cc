@@ -227,7 +227,7 @@ TEST_F(Security, EveryProcessMayHaveAsManyFilesAsTheSystemAllows) {
       rlimit of_child{};
       return prlimit(pid, RLIMIT_NOFILE, nullptr, &of_child) == 0 && of_child.rlim_cur == before.rlim_max;
     };
-    EXPECT_TRUE(train_->until(has_as_many, 30)) << word;
+    EXPECT_TRUE(train_->until(has_as_many)) << word;
   }
   expect_unharmed();
 }
@@ -236,8 +236,7 @@ TEST_F(Security, ATokenThatOthersCanReadIsTakenAndSaid) {
   ASSERT_NO_FATAL_FAILURE(start(false));
   fs::permissions(token_, fs::perms::group_read, fs::perm_options::add);
   const Ended ended =
-      Program({"worker", "--name", "w0", "--coordinator", address_, "--token-file", token_.string()})
-          .wait(30);
+      Program({"worker", "--name", "w0", "--coordinator", address_, "--token-file", token_.string()}).wait();
   EXPECT_NE(ended.errors.find("others on this host can read the job's token"), std::string::npos)
       << ended.errors;
   EXPECT_NE(ended.errors.find("w0 is here already"), std::string::npos) << ended.errors;
@@ -252,7 +251,7 @@ TEST_F(Security, CertificatesThatEndInMidRunAreSaidAndCanBeRenewed) {
   const std::int64_t before = newest_metric(folder_ / "runs", "commits");
   EXPECT_TRUE(train_->until([&] { return newest_metric(folder_ / "runs", "commits") > before; }));
   kill(process("server"), SIGKILL);
-  const Ended ended = train_->wait(60);
+  const Ended ended = train_->wait();
   EXPECT_EQ(ended.status, 2);
   EXPECT_NE(ended.errors.find("has expired on"), std::string::npos) << ended.errors;
   EXPECT_NE(ended.errors.find("paceline certs"), std::string::npos) << ended.errors;
@@ -271,13 +270,13 @@ TEST_F(Security, ARunFolderOfSomebodyElseIsResumedWithANewToken) {
   const std::string known = read_text(token_);
   fs::remove(run_ / "logs" / "w0.log");
   ASSERT_EQ(mkfifo((run_ / "logs" / "w0.log").c_str(), 0600), 0);
-  const Ended piped = Program({"train", "--resume", run_.string()}).wait(60);
+  const Ended piped = Program({"train", "--resume", run_.string()}).wait();
   EXPECT_EQ(piped.status, 2);
   EXPECT_NE(piped.errors.find("w0.log: cannot write: it is no plain file"), std::string::npos)
       << piped.errors;
   fs::remove(run_ / "logs" / "w0.log");
   train_.emplace(std::vector<std::string>{"train", "--resume", run_.string()});
-  EXPECT_TRUE(train_->until([&] { return read_text(token_) != known; }, 30));
+  EXPECT_TRUE(train_->until([&] { return read_text(token_) != known; }));
   expect_unharmed();
 }
 
@@ -416,7 +415,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
     const std::vector<std::string> words = worker_beside(process("w0"), "w1");
     if (i == 0) kill(process("w1"), SIGKILL);
     // The place is taken until w1 has left.
-    ASSERT_TRUE(train_->until([&] { return times_said("w1 left") > i; }, 30));
+    ASSERT_TRUE(train_->until([&] { return times_said("w1 left") > i; }));
     const Program late(words);
     ASSERT_TRUE(eventually([&] { return has_socket(late.pid()); })) << "it has not called";
     const std::string maps = fmt::format("/proc/{}/maps", late.pid());
@@ -431,7 +430,7 @@ TEST_F(Security, AWorkerThatDiesWhileItJoinsDoesNotEndTheRun) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for an iteration
     } else {
       kill(server, SIGCONT);
-      ASSERT_TRUE(eventually(has_joined, 30)) << "it has not joined";
+      ASSERT_TRUE(eventually(has_joined)) << "it has not joined";
     }
     late.signal(SIGKILL);
     kill(server, SIGCONT);
