@@ -437,7 +437,7 @@ TEST_F(Node, AHostThatIsCutOffLeadsNoRunOfItsOwn) {
 TEST_F(Node, AHostThatIsLeftAloneWaitsForTheLeader) {
   if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
   own_disks_ = true;
-  start_and_wait_for_commit("host_patience_s = 8\n", 3, 6);
+  start_and_wait_for_commit("host_patience_s = 20\n", 3, 6);
   ASSERT_TRUE(at(0)->until([&] { return is_kept(1); }));
   ASSERT_TRUE(apart_->set_link(2, false));
   kill_host(0);
