@@ -34,7 +34,7 @@ void CommitLog::start(const wire::ServerStart& order) {
   server_ = ServerId(order.shard());
   shards_ = order.shard_count();
   copies_ = std::max(1, order.copies());
-  published_ = Version(order.version());
+  began_with_ = published_ = Version(order.version());
 }
 
 absl::StatusOr<Actions> CommitLog::take(wire::ServerOrder order) {
@@ -129,10 +129,15 @@ absl::StatusOr<Actions> CommitLog::confirm(const wire::Apply& commit) {
 }
 
 void CommitLog::carry_out(wire::ServerOrder order, Actions& actions) {
-  if (order.has_apply()) expected_.reset();
   if (!order.has_apply()) {
     actions.emplace_back(CarryOut{std::move(order)});
-  } else if (twice()) {
+    return;
+  }
+  expected_.reset();
+  // The server before this one made it early. The members have read that version, and may have written over their
+  // gradients since.
+  if (Version(order.apply().version()) <= began_with_) return;
+  if (twice()) {
     actions.emplace_back(Prepare{std::move(*order.mutable_apply())});
   } else {
     actions.emplace_back(Make{std::move(*order.mutable_apply())});

@@ -109,6 +109,7 @@ class CommitLog {
   std::string attempt_;
   ServerId server_;
   int shards_ = 1, copies_ = 1;
+  Version began_with_;
   Version published_;
   std::optional<Version> prepared_;
   std::optional<wire::Apply> expected_;  // the next commit, if it is known before it is ordered
