@@ -24,9 +24,8 @@ Coordinator::Coordinator(EventLoop& loop, CoordinatorOptions options)
     : loop_(loop),
       options_(std::move(options)),
       attempt_(options_.attempt, std::chrono::steady_clock::now()),
-      timer_(loop, [this] { take(coordinator::WokeUp{}); }) {
-  if (options_.attempt.awaits_copy) after_copy_ = coordinator::RestartKept{};
-}
+      timer_(loop, [this] { take(coordinator::WokeUp{}); }),
+      awaits_copy_(options_.attempt.awaits_copy) {}
 
 // ---- Events ----
 
@@ -98,7 +97,10 @@ void Coordinator::carry_out(std::vector<coordinator::Action> actions) {
 }
 
 void Coordinator::tick() {
-  if (after_copy_ && !options_.awaits_copy()) take(*std::exchange(after_copy_, std::nullopt));
+  if (awaits_copy_ && !options_.awaits_copy()) {
+    awaits_copy_ = false;
+    take(coordinator::RestartKept{});
+  }
   take(coordinator::TimePassed{});
 }
 
@@ -151,12 +153,7 @@ Coordinator::Answer Coordinator::carry_out(coordinator::Action& action) {
             answer = CheckpointOpened{options_.checkpoints->begin(open.version)};
           },
           [&](const coordinator::CountCheckpoint& count) {
-            absl::Status kept = options_.checkpoints->finish(count.state, count.elapsed);
-            // Servers drop their copies in memory after this. So the checkpoint has to be on as many disks as
-            // there were copies.
-            const bool later =
-                kept.ok() && attempt_.phase() == coordinator::Phase::kSavingCopies && options_.awaits_copy();
-            (later ? after_copy_ : answer) = CheckpointCounted{std::move(kept)};
+            answer = CheckpointCounted{options_.checkpoints->finish(count.state, count.elapsed)};
           },
           [&](const coordinator::DropCheckpoint&) { options_.checkpoints->give_up(); },
           [&](const control::Evaluated& evaluated) { witnesses_->evaluated(evaluated); },

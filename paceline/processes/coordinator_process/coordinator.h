@@ -109,7 +109,7 @@ class Coordinator final : public WorkerStream::Listener,
   coordinator::Attempt attempt_;
   std::optional<control::Witnesses> witnesses_;  // made once the data are known
   Timer timer_;
-  Answer after_copy_;  // the event that follows once a checkpoint is on another disk as well
+  bool awaits_copy_;  // waits until the restart's checkpoint is on another disk as well
   std::int64_t next_peer_ = 0;
   Connections<coordinator::WorkerPeer, WorkerStream> workers_;
   Connections<coordinator::ServerPeer, ServerStream> servers_;

@@ -106,7 +106,7 @@ std::string name_of(const Job& job, std::int64_t attempt) {
 absl::StatusOr<std::optional<coordinator::CutShort>> cut_short(const Job& job,
                                                                const runs::RunRecorder& recorder,
                                                                Version from) {
-  PACELINE_ASSIGN_OR_RETURN(const auto newest, recorder.cut_short());
+  PACELINE_ASSIGN_OR_RETURN(const auto newest, recorder.cut_short(from));
   if (!newest) return std::nullopt;
   return coordinator::cut_short_after(coordinator::CutShort{name_of(job, newest->attempt), newest->version},
                                       from);

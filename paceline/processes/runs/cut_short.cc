@@ -5,6 +5,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/formats/config/old_keys.h"
+#include "paceline/processes/runs/run_checkpoints.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/store/journal_reader.h"
 
@@ -16,12 +17,15 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
   PACELINE_RETURN_IF_ERROR(journal.status());
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal->attempts());
-  for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
+  const Version here = newest_checkpoint(paths).value_or(Version(0));
+  Version followed_from;
+  for (auto one = attempts.rbegin(); one != attempts.rend();
+       followed_from = std::max(followed_from, one->from), ++one) {
     const auto job_toml = about.find(job_key(one->number));
     if (job_toml == about.end()) continue;  // the attempt never came to train
     PACELINE_ASSIGN_OR_RETURN(const auto committed, journal->committed(one->number));
     if (!committed) continue;
-    if (about.contains(lost_commits_key(one->number))) return std::nullopt;
+    if (about.contains(lost_commits_key(one->number)) && followed_from <= here) return std::nullopt;
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,
         config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/parameters/ps/layout.h"
 #include "paceline/processes/runs/run_info.h"
+#include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/run_folder.h"
+#include "paceline/records/store/shard_files.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::runs {
@@ -23,6 +26,18 @@ class CutShort : public ::testing::Test {
       journal->on_order(Time{}, commit);
     }
     return journal;
+  }
+  void make_checkpoint(std::int64_t version) {
+    auto writer = store::CheckpointWriter::begin(run_.root, Version(version));
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ps::Layout layout;
+    layout.add("w", ps::TensorKind::kParameter, {2});
+    const std::vector<float> weights(static_cast<std::size_t>(layout.size()));
+    ASSERT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
+    store::CheckpointState state;
+    state.controller.version = Version(version);
+    state.shards = 1;
+    ASSERT_TRUE(writer->finish(state).ok());
   }
   // The newest version of the attempt that was cut short; 0 if none was.
   std::int64_t newest() {
@@ -55,7 +70,22 @@ TEST_F(CutShort, IsNoneThatSaidWhatItLost) {
     const auto journal = attempt(4, 6);
     ASSERT_TRUE(journal->set(lost_commits_key(journal->attempt()), "2").ok());
   }
+  make_checkpoint(4);
   attempt(4, 4);
+  EXPECT_EQ(newest(), 0);
+}
+
+// The journal of a host that keeps a copy of the run may be ahead of its checkpoints.
+TEST_F(CutShort, IsOneWhoseRunWentOnFromACheckpointThatIsNotHere) {
+  {
+    const auto journal = attempt(0, 9);
+    ASSERT_TRUE(journal->set(lost_commits_key(journal->attempt()), "0").ok());
+  }
+  make_checkpoint(4);
+  EXPECT_EQ(newest(), 0);
+  attempt(9, 9);
+  EXPECT_EQ(newest(), 9);
+  make_checkpoint(9);
   EXPECT_EQ(newest(), 0);
 }
 

@@ -86,11 +86,11 @@ const absl::Status& RunRecorder::note_saved(const control::ControllerState& stat
   return trouble_;
 }
 
-absl::StatusOr<std::optional<store::NewestCommit>> RunRecorder::cut_short() const {
+absl::StatusOr<std::optional<store::NewestCommit>> RunRecorder::cut_short(Version from) const {
   const auto& before = journal_->before();
   if (!before) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const auto said, journal_->get(lost_commits_key(before->attempt)));
-  if (said) return std::nullopt;
+  if (said && before->followed_from <= from) return std::nullopt;
   return before;
 }
 

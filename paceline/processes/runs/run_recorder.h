@@ -46,8 +46,9 @@ class RunRecorder final : public control::RunListener {
     stats_->on_side_work(work);
   }
 
-  // The newest commit of the attempts before, if its attempt was cut short: it did not record what was lost.
-  absl::StatusOr<std::optional<store::NewestCommit>> cut_short() const;
+  // The newest commit of the attempts before, if its attempt was cut short (see cut_short.h). `from`: the version that
+  // this attempt begins from.
+  absl::StatusOr<std::optional<store::NewestCommit>> cut_short(Version from) const;
   // Records that the attempt which was cut short lost nothing that anybody saw.
   void note_nothing_lost();
 

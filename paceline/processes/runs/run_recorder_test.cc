@@ -117,5 +117,34 @@ TEST(RunRecorder, AnAttemptCountsOnFromTheSamplesOfItsState) {
   EXPECT_THAT(numbers(2), ::testing::ElementsAre(50, 80, 5));
 }
 
+// A host that leads after another one has the other's journal, and may have an older checkpoint.
+TEST(RunRecorder, AnAttemptThatSaidWhatItLostIsCutShortIfTheNextOneWentOnFromANewerCheckpoint) {
+  const store::TestDirectory folder;
+  std::filesystem::create_directories(folder / "run");
+  const store::RunPaths paths{folder / "run"};
+  const config::JobConfig job;
+  const auto open = [&](std::int64_t from) {
+    return RunRecorder::open(job, paths, report::World::kLive, Version(from)).value();
+  };
+  {
+    const auto books = open(0);
+    books->start({}, "", {});
+    books->on_fact({Time{}, control::ReplicaJoined{ReplicaId(0), "w0", 1}});
+    control::CommitRecord commit;
+    commit.version = Version(3);
+    commit.members.push_back({ReplicaId(0), Clock(1), Version(2), Lease{0, 0, 1}});
+    books->on_order(Time{}, commit);
+    books->note_lost_commits(0);
+    ASSERT_TRUE(books->flush().ok()) << books->trouble();
+  }
+  open(3);
+  const auto newest = [&](std::int64_t from) {
+    const auto cut_short = open(from)->cut_short(Version(from)).value();
+    return cut_short ? cut_short->version.value() : 0;
+  };
+  EXPECT_EQ(newest(3), 0);
+  EXPECT_EQ(newest(1), 3);
+}
+
 }  // namespace
 }  // namespace paceline::runs

@@ -50,7 +50,14 @@ absl::StatusOr<std::optional<NewestCommit>> newest_commit(const Database& databa
   PACELINE_RETURN_IF_ERROR(query.start());
   PACELINE_ASSIGN_OR_RETURN(const bool found, query.next());
   if (!found) return std::nullopt;
-  return NewestCommit{query.integer(0), Version(query.integer(1))};
+  NewestCommit newest{query.integer(0), Version(query.integer(1))};
+  PACELINE_ASSIGN_OR_RETURN(
+      Statement later,
+      database.prepare("SELECT ifnull(max(from_version), 0) FROM attempts WHERE attempt > ?"));
+  PACELINE_RETURN_IF_ERROR(later.start(newest.attempt));
+  PACELINE_RETURN_IF_ERROR(later.next().status());
+  newest.followed_from = Version(later.integer(0));
+  return newest;
 }
 
 absl::StatusOr<std::int64_t> begin_attempt(const Database& database, Version from, std::int64_t last_seq) {

@@ -65,6 +65,7 @@ namespace paceline::store {
 struct NewestCommit {
   std::int64_t attempt;
   Version version;
+  Version followed_from{};  // the newest version from which a later attempt began; 0 if none did
 };
 
 // The records that a loss of power may take: with kFewFlushes flush() does not wait for the disk (SQLite's

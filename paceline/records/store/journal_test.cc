@@ -136,6 +136,7 @@ TEST_F(JournalTest, AttemptsThatCommittedNothingMayGoOnFromElsewhereAfterAll) {
   EXPECT_THAT(starts(), ElementsAre(0, 0, 1, 1));
   ASSERT_TRUE(journal->go_on_from(Version(7)).ok());
   EXPECT_THAT(starts(), ElementsAre(0, 0, 7, 7));
+  EXPECT_EQ(journal->before()->followed_from, Version(1));
   tell(commits, *journal);
   ASSERT_TRUE(journal->go_on_from(Version(9)).ok());
   EXPECT_THAT(starts(), ElementsAre(0, 0, 7, 7));

@@ -161,7 +161,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   if (disks_.own()) options.folder_on = HostRank(host());
   awaits_copy_ = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
   options.awaits_copy = awaits_copy_;
-  folder_.attempts.push_back({number_, attempt(), job_.without});
+  folder_.attempts.push_back({number_, attempt(), job_.without, from});
   options.attempt = attempt();
   if (!std::exchange(begun_, true)) {
     folder_.leader = host();
@@ -200,8 +200,9 @@ void CoordinatorProcess::end_attempt() {
                                   .newest = folder_.newest_version(),
                                   .lost_hosts = attempt->lost_hosts(),
                                   .wrong_workers = attempt->wrong_workers()};
-  if (ended.can_go_on && ended.lost_for_good()) folder_.attempts.back().says_what_was_lost = true;
   const absl::Status kept = flush_records();
+  // The keeper hears of it with the next attempt.
+  if (ended.can_go_on && ended.lost_for_good()) folder_.attempts.back().says_what_was_lost = true;
   ended.recorded(kept);
   if (folder_.mark != mark_)
     ended.leads = absl::FailedPreconditionError("another host leads this run by now");
@@ -501,6 +502,7 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   absl::Status kept = flush_records();
   if (kept.ok() && folder_.full) kept = full_disk();
   if (!kept.ok()) return coordinator::CheckpointCounted{kept};
+  folder_.go_on_from(count.state.version);
   if (break_ != Break::kForgetJournalSync) folder_.sync_journal();
   SavedCheckpoint& saved = folder_.checkpoints[open_checkpoint_];
   saved.state = count.state;
@@ -514,11 +516,6 @@ CoordinatorProcess::Answer CoordinatorProcess::on(const coordinator::CountCheckp
   keep();
   if (disks_.own() && !kept_) watch_.may_lose();
   if (!kept_) return coordinator::CheckpointCounted{kept};
-  // Servers drop the copies in their memory only when the checkpoint is on two disks.
-  if (attempt_->phase() == coordinator::Phase::kSavingCopies && break_ != Break::kCountBeforeKept) {
-    fetch_checkpoint(open_checkpoint_, [this, kept] { take(coordinator::CheckpointCounted{kept}); });
-    return std::nullopt;
-  }
   fetch_checkpoint(open_checkpoint_, [] {});
   return coordinator::CheckpointCounted{kept};
 }

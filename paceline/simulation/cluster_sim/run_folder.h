@@ -2,6 +2,7 @@
 // and who leads the run. A loss of power loses everything that was written and not synced.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ struct AttemptInJournal {
   std::int64_t number = 0;
   std::string name{};
   std::vector<HostRank> without{};  // hosts
+  Version from{};                   // the version that it began from
   std::optional<Version> newest{};  // the newest of its commits in the journal
   std::optional<Version> synced{};  // the newest of its commits in the part of the journal that the disk has
   bool trained = false;
@@ -61,12 +63,20 @@ struct RunFolder {
     if (found == nullptr) return std::nullopt;
     return found->state.version;
   }
-  // The newest attempt that committed anything; null if it said what was lost.
+  // The newest attempt that committed anything; null if it said what was lost, and the checkpoint that the run went on
+  // from is here.
   const AttemptInJournal* cut_short() const {
+    Version followed_from;
     for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
-      if (one->newest) return one->says_what_was_lost ? nullptr : &*one;
+      const bool follows = followed_from <= newest_version().value_or(Version(0));
+      if (one->newest) return one->says_what_was_lost && follows ? nullptr : &*one;
+      followed_from = std::max(followed_from, one->from);
     }
     return nullptr;
+  }
+  // The attempts that committed nothing since the last commit go on from this version after all.
+  void go_on_from(Version version) {
+    for (auto one = attempts.rbegin(); one != attempts.rend() && !one->newest; ++one) one->from = version;
   }
   void sync_journal() {
     for (AttemptInJournal& one : attempts) one.synced = one.newest;

@@ -10,18 +10,14 @@
 namespace paceline::cluster_sim {
 
 std::string name_of(Break one) {
-  constexpr std::array kNames{"none",           "publish-uncertain",    "forget-apply",
-                              "apply-twice",    "count-unwritten",      "ignore-journal",
-                              "forget-ballot",  "ballot-too-high",      "kept-too-new",
-                              "old-checkpoint", "ready-twice",          "nobody-missed",
-                              "late-reply",     "forget-sync",          "forget-journal-sync",
-                              "two-leaders",    "wait-for-nobody",      "say-done",
-                              "count-unkept",   "start-unkept",         "forget-state",
-                              "publish-half",   "state-later",          "drop-kept",
-                              "stale-gradient", "wait-for-no-gradient", "skip-missing",
-                              "stale-copy",     "forget-leases",        "forget-goodbye",
-                              "forget-want",    "stale-mirror",         "forget-revoke",
-                              "ready-unsaid"};
+  constexpr std::array kNames{
+      "none",           "publish-uncertain", "forget-apply",    "apply-twice",    "count-unwritten",
+      "ignore-journal", "forget-ballot",     "ballot-too-high", "kept-too-new",   "old-checkpoint",
+      "ready-twice",    "nobody-missed",     "late-reply",      "forget-sync",    "forget-journal-sync",
+      "two-leaders",    "wait-for-nobody",   "say-done",        "start-unkept",   "forget-state",
+      "publish-half",   "state-later",       "drop-kept",       "stale-gradient", "wait-for-no-gradient",
+      "skip-missing",   "stale-copy",        "forget-leases",   "forget-goodbye", "forget-want",
+      "stale-mirror",   "forget-revoke",     "ready-unsaid"};
   static_assert(kNames.size() == kBreaks);
   return kNames[static_cast<std::size_t>(one)];
 }

@@ -29,7 +29,6 @@ enum class Break {
   kTwoLeaders,          // the lock of the run folder is given to all that ask
   kWaitForNobody,       // a launcher does not hear that its processes ended
   kSayDone,             // a launcher says of a failed run that all is well
-  kCountBeforeKept,     // an emergency checkpoint counts while it is on one disk alone
   kStartBeforeKept,     // servers start from a checkpoint that is on one disk alone
   kForgetState,         // a server that takes up its shard begins with an optimizer that has made no step
   kPublishHalf,        // a server that takes up its shard publishes the update that its predecessor had begun
@@ -46,7 +45,7 @@ enum class Break {
   kForgetRevoke,       // a server says that it will not make a commit before the order for it, and makes it
   kReadyUnsaid,        // a worker tells servers that its gradient is ready, and the coordinator later
 };
-inline constexpr int kBreaks = 34;
+inline constexpr int kBreaks = 33;
 std::string name_of(Break one);
 
 // The size of the job's data set.

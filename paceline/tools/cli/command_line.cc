@@ -408,14 +408,14 @@ void add_profile(CLI::App& app, Command& command, const CommandWords& words) {
   profile->allow_extras();
   profile->callback([options, profile, script, module, words, &command] {
     if (script->empty() && module->empty()) throw CLI::RequiredError("program");
-    RunOptions& program = options->program;
-    program.args = profile->remaining();
+    RunOptions& run = options->program;
+    run.args = profile->remaining();
     if (module_comes_first(*profile, module, script)) {
-      program.args = module_arguments(words.before, program.args, std::exchange(program.program, ""));
+      run.args = module_arguments(words.before, run.args, std::exchange(run.program, ""));
     } else if (!script->empty() && !module->empty()) {
       throw CLI::ExcludesError("program", "-m");
     }
-    program.args.insert(program.args.end(), words.own.begin(), words.own.end());
+    run.args.insert(run.args.end(), words.own.begin(), words.own.end());
     command = [options] { return exit_of(profile_command(*options)); };
   });
 }
