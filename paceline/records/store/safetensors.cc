@@ -49,7 +49,8 @@ absl::Status with_path(const fs::path& path, const absl::Status& status) {
 
 // Errors of reading name the path already; only errors about the content get it here.
 absl::Status of_content(const fs::path& path, const absl::Status& status) {
-  const bool content = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+  const bool content =
+      absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status);
   return content ? with_path(path, status) : status;
 }
 
@@ -139,12 +140,12 @@ absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   if (mark == header.metadata.end() || sum == header.metadata.end()) {
     return absl::DataLossError("damaged: its checksum is missing");
   }
-  if (mark->second != kSafetensorsFormat) {
-    return absl::DataLossError("damaged (checksum), or written by a newer Paceline");
-  }
   const std::string found = fmt::format("{:08x}", crc);
-  if (found == sum->second) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
+  if (found != sum->second)
+    return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
+  if (mark->second != kSafetensorsFormat)
+    return absl::FailedPreconditionError("written by another version of Paceline; use that one");
+  return absl::OkStatus();
 }
 
 // The tensors are contiguous, from the header to the end.

@@ -50,7 +50,7 @@ absl::Status write_safetensors(const std::filesystem::path& path, std::span<cons
                                const std::map<std::string, std::string>& metadata);
 
 // Errors: DataLoss if the file is truncated or damaged; Unimplemented if it has a type that base/dtype.h does
-// not have.
+// not have; FailedPrecondition if another version of Paceline wrote it, in another format.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 
 // Checks that the whole file is undamaged, without keeping it. Errors: the same.
