@@ -162,22 +162,21 @@ absl::Status check_bytes(OpenFile& in) {
   return check_crc(header, crc);
 }
 
-absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
+// Returns the metadata.
+absl::StatusOr<std::map<std::string, std::string>> read_tensors(OpenFile& in, const TakeTensor& take) {
   PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(in));
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
-  SafetensorsFile file;
-  for (TensorEntry& entry : header.tensors) {
+  for (const TensorEntry& entry : header.tensors) {
     std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
     PACELINE_RETURN_IF_ERROR(
         read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
     crc = crc32_after(data.data(), tensor_bytes(entry), crc);
-    file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data), entry.dtype});
+    take({entry.name, entry.shape, std::move(data), entry.dtype});
   }
   PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
   header.metadata.erase(kFormatKey);
   header.metadata.erase(kChecksumKey);
-  file.metadata = std::move(header.metadata);
-  return file;
+  return std::move(header.metadata);
 }
 
 }  // namespace
@@ -200,9 +199,17 @@ absl::Status write_safetensors(const fs::path& path, std::span<const TensorView>
 absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {
   OpenFile in{path, FileDescriptor(), 0, 0};
   PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
-  auto file = read_tensors(in);
-  if (!file.ok()) return of_content(path, file.status());
+  SafetensorsFile file;
+  auto metadata = read_tensors(in, [&](Tensor tensor) { file.tensors.push_back(std::move(tensor)); });
+  if (!metadata.ok()) return of_content(path, metadata.status());
+  file.metadata = *std::move(metadata);
   return file;
+}
+
+absl::Status each_tensor(const fs::path& path, const TakeTensor& take) {
+  OpenFile in{path, FileDescriptor(), 0, 0};
+  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
+  return of_content(path, read_tensors(in, take).status());
 }
 
 absl::Status check_safetensors(const fs::path& path) {

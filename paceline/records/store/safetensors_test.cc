@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include <fmt/format.h>
@@ -267,6 +268,22 @@ TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
       EXPECT_EQ(file->tensors[1].dtype, ps::Dtype::kFloat32);
     }
   }
+}
+
+// A model's file may be larger than the memory.
+TEST_F(SafetensorsTest, EachTensorIsReadOnceTheOneBeforeIsTaken) {
+  ASSERT_TRUE(write_sample().ok());
+  std::string changed = *read_file(path_, 1 << 20);
+  const float last = 7;
+  std::memcpy(changed.data() + changed.size() - sizeof last, &last, sizeof last);
+  std::vector<Tensor> taken;
+  const absl::Status status = each_tensor(path_, [&](Tensor tensor) {
+    if (taken.empty()) std::fstream(path_, std::ios::in | std::ios::out) << changed;
+    taken.push_back(std::move(tensor));
+  });
+  ASSERT_EQ(taken.size(), 4u);
+  EXPECT_EQ(taken.back().data.back(), last);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
 TEST_F(SafetensorsTest, AMissingFileIsNamed) {
