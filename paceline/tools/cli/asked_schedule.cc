@@ -43,13 +43,13 @@ double between(const Points& points, Points::const_iterator after, double epoch)
          (after->factor - before.factor) * (epoch - before.epoch) / (after->epoch - before.epoch);
 }
 
-double just_before(const Points& points, double epoch) {
+double factor_before(const Points& points, double epoch) {
   const auto after = std::lower_bound(points.begin(), points.end(), epoch,
                                       [](const Point& point, double at) { return point.epoch < at; });
   return between(points, after, epoch);
 }
 
-double from(const Points& points, double epoch) {
+double factor_from(const Points& points, double epoch) {
   const auto after = std::upper_bound(points.begin(), points.end(), epoch,
                                       [](double at, const Point& point) { return at < point.epoch; });
   return between(points, after, epoch);
@@ -74,7 +74,7 @@ std::optional<ScheduleDifference> schedule_difference(const toml::table& said, c
   }
   std::sort(epochs.begin(), epochs.end());
   for (const double epoch : epochs) {
-    for (const auto at : {just_before, from}) {
+    for (const auto at : {factor_before, factor_from}) {
       const ScheduleDifference found{epoch, at(one, epoch), at(other, epoch)};
       if (std::abs(found.said - found.wanted) > kSame * highest) return found;
     }
