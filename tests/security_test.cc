@@ -317,7 +317,7 @@ TEST_F(Security, BytesThatAreNoCallDoNoHarm) {
   send_raw_inside(preface + std::string("\0\0\0\4\0\0\0\0\0", 9) +
                   std::string("\xff\xff\xff\0\0\0\0\0\1", 9) + noise);
   const rpc::Access access{std::nullopt, read_text(token_).substr(0, 64)};
-  EXPECT_EQ(work_as(access, std::string(8 << 20, 'w')).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(work_as(access, std::string(40 << 20, 'w')).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(train_->until([&] {
     return read_text(run_ / "logs" / "coordinator.log").find("without a word that makes sense") !=
            std::string::npos;

@@ -54,6 +54,7 @@ class Replay final : public RunListener {
   std::string fact_in_words() const;
 
   const bool looks_at_plans_;
+  const double rounding_;  // learning rates that differ by no more are the same
   Controller controller_;
   std::optional<Fact> fact_;              // the latest
   std::vector<Order> expected_;           // orders that the fact gives

@@ -185,6 +185,17 @@ TEST(Replay, SeesAChangeInTheLastBit) {
   EXPECT_THAT(replay(recording, "asp")->difference(), Optional(HasSubstr("recorded: commit 21")));
 }
 
+// The C library of another host.
+TEST(Replay, TakesARateThatWasRoundedOtherwiseAndNoOtherOne) {
+  for (const auto& [way, same] : {std::pair(1e-15, true), {1e-6, false}}) {
+    Recording of_commit = record("asp", 6), of_release = of_commit;
+    find<CommitRecord>(of_commit, 20).learning_rate += way;
+    find<Release>(of_release, 20).learning_rate += way;
+    EXPECT_EQ(replay(of_commit, "asp")->difference() == std::nullopt, same) << way;
+    EXPECT_EQ(replay(of_release, "asp")->difference() == std::nullopt, same) << way;
+  }
+}
+
 TEST(Replay, FindsAnotherPolicy) {
   for (const char* recorded : kSpecs) {
     for (const char* replayed : kSpecs) {

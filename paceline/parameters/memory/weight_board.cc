@@ -53,7 +53,9 @@ struct BoardHeader {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 namespace {
-std::size_t header_bytes() { return ipc::whole_pages(sizeof(BoardHeader)); }
+// The buffers begin at a whole page, also of an arm64 kernel with the largest ones: a reader maps them alone.
+constexpr std::size_t kLargestPage = 64 << 10;
+std::size_t header_bytes() { return (sizeof(BoardHeader) + kLargestPage - 1) / kLargestPage * kLargestPage; }
 std::size_t buffer_bytes(std::int64_t floats) {
   return ipc::whole_pages(static_cast<std::size_t>(floats) * sizeof(float));
 }

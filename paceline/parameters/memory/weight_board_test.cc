@@ -52,6 +52,9 @@ TEST(WeightBoard, AReaderFindsTheLatest) {
   }
 }
 
+// A reader maps them alone, and Linux maps whole pages, which have 64 KiB on some hosts.
+TEST(WeightBoard, ItsBuffersBeginAtAPage) { EXPECT_EQ(WeightReader::buffers_offset() % (64 << 10), 0u); }
+
 TEST(WeightBoard, NothingIsThereBeforeTheFirstVersion) {
   WeightWriter writer = board_of(1, 1);
   WeightReader reader = reader_of(writer, 0);

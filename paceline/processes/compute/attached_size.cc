@@ -15,9 +15,9 @@ constexpr std::size_t kOthers = 64 << 10;  // bytes of the rest of a server's or
 
 }  // namespace
 
-absl::Status check_size(const wire::WorkerAttached& attached, std::int64_t hosts) {
-  // A server of several hosts is told of its own part of the layout, and of all parts.
-  const std::size_t order = attached.layout().ByteSizeLong() * (hosts > 1 ? 2 : 1) + kOthers;
+absl::Status check_size(const wire::WorkerAttached& attached, std::size_t job_bytes) {
+  // A server of several hosts, or one that clips with others, is told of its own part of the layout, and of all parts.
+  const std::size_t order = 2 * attached.layout().ByteSizeLong() + job_bytes + kOthers;
   const std::size_t bytes = std::max(attached.ByteSizeLong(), order);
   if (bytes <= rpc::kLongestFrame) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -23,21 +23,25 @@ wire::WorkerAttached attached(int tensors, int frozen) {
   return attached;
 }
 
+// A mixture of experts, for example.
 TEST(AttachedSize, AModelWithManyTensorsFits) {
-  EXPECT_TRUE(check_size(attached(20'000, 20'000), 1).ok());
-  EXPECT_TRUE(check_size(attached(20'000, 0), 4).ok());
+  EXPECT_TRUE(check_size(attached(60'000, 0), 5 << 20).ok());
+  EXPECT_TRUE(check_size(attached(20'000, 100'000), 0).ok());
 }
 
 TEST(AttachedSize, NamesThatAreTooLongTogetherAreSaid) {
-  const absl::Status one = check_size(attached(60'000, 20'000), 1);
+  const absl::Status one = check_size(attached(300'000, 20'000), 0);
   EXPECT_EQ(one.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(one.message()),
-              testing::HasSubstr("the model has 60000 tensors and 20000 frozen ones, and their names take"));
+              testing::HasSubstr("the model has 300000 tensors and 20000 frozen ones, and their names take"));
 }
 
-TEST(AttachedSize, AServerOfSeveralHostsIsToldTwiceAsMuch) {
-  EXPECT_TRUE(check_size(attached(35'000, 0), 1).ok());
-  EXPECT_FALSE(check_size(attached(35'000, 0), 2).ok());
+// A server of several hosts, or one that clips, is told of the layout twice, and of the job.
+TEST(AttachedSize, AServersOrderFits) {
+  const wire::WorkerAttached large = attached(220'000, 0);
+  EXPECT_TRUE(check_size(large, 1 << 20).ok());
+  EXPECT_LT(large.ByteSizeLong(), 16 << 20);
+  EXPECT_FALSE(check_size(large, 8 << 20).ok());
 }
 
 }  // namespace

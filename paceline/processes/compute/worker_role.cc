@@ -112,7 +112,7 @@ absl::Status Worker::join() {
 
   wire::WorkerMessage attached;
   *attached.mutable_attached() = computation_->attached();
-  PACELINE_RETURN_IF_ERROR(check_size(attached.attached(), computation_->job().hosts));
+  PACELINE_RETURN_IF_ERROR(check_size(attached.attached(), welcome.welcome().job_toml().size()));
   if (!connection_.send(attached)) return wire::coordinator_lost();
   PACELINE_ASSIGN_OR_RETURN(const auto boards, expect(wire::WorkerOrder::kBoards));
   PACELINE_ASSIGN_OR_RETURN(boards_,

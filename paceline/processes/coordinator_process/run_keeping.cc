@@ -13,6 +13,7 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/base/status_message.h"
 #include "paceline/formats/wire/wire.h"
+#include "paceline/processes/rpc/local_socket.h"
 #include "paceline/processes/runs/run_origin.h"
 #include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/files.h"
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kMostText = 64 << 20;
+constexpr std::size_t kOthers = 64 << 10;  // bytes of the rest of the first message
 
 std::string text_if_there(const fs::path& file) { return store::read_file(file, kMostText).value_or(""); }
 
@@ -223,6 +225,11 @@ absl::StatusOr<wire::RunToKeep> RunKeeping::run_to_keep() const {
   PACELINE_ASSIGN_OR_RETURN(const runs::Leader leader, runs::read_leader(options_.run));
   run.set_led_by(leader.host);
   run.set_leader(leader.address);
+  if (const std::size_t bytes = run.ByteSizeLong(); bytes > rpc::kLongestFrame - kOthers) {
+    return absl::ResourceExhaustedError(
+        fmt::format("its job.toml and program.json have {:.1f} MB, and a message may have {} MB",
+                    static_cast<double>(bytes) / (1 << 20), rpc::kLongestFrame >> 20));
+  }
   const std::lock_guard lock(mutex_);
   if (newest_) *run.mutable_newest() = *newest_;
   return run;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 namespace paceline::launch {
@@ -13,5 +15,11 @@ struct HostMemory {
 
 // The least of the host's memory and the limits of this process's control group and the groups above it.
 HostMemory host_memory();
+
+// The bytes that a control group may still take, given its folder: files that the kernel keeps in memory make room. Nothing
+// if it has no limit, or does not say what it has taken.
+std::optional<std::int64_t> memory_left_in(const std::filesystem::path& group);
+// The least of them, over this process's group and those above it.
+std::optional<std::int64_t> memory_left();
 
 }  // namespace paceline::launch

@@ -54,6 +54,25 @@ TEST_F(RunKeeperTest, ALargeChangeComesWhole) {
   EXPECT_EQ(value_in(kept().journal()), large);
 }
 
+// The program's description of itself names each tensor.
+TEST_F(RunKeeperTest, AModelWithManyTensorsIsKept) {
+  const std::string said(6 << 20, 'x');
+  ASSERT_TRUE(store::atomic_write(run_.program(), said).ok());
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  EXPECT_THAT(news_, IsEmpty());
+  EXPECT_EQ(*store::read_file(kept().program(), 64 << 20), said);
+}
+
+TEST_F(RunKeeperTest, ARunThatFitsIntoNoMessageIsNotKept) {
+  ASSERT_TRUE(store::atomic_write(run_.program(), std::string(40 << 20, 'x')).ok());
+  const auto host = keeper();
+  ASSERT_TRUE(set("a").ok());
+  EXPECT_THAT(news_,
+              ElementsAre(HasSubstr("host 1 does not keep a copy of the run (its job.toml and program.json "
+                                    "have 40.0 MB, and a message may have 32 MB)")));
+}
+
 TEST_F(RunKeeperTest, CheckpointsThatCountAreFetched) {
   const auto host = keeper();
   ASSERT_TRUE(set("a").ok());

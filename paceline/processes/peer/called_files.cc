@@ -1,7 +1,5 @@
 #include "paceline/processes/peer/called_files.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
+#include "paceline/base/memory_file.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/formats/wire/status.h"
 #include "paceline/formats/wire/wire.h"
@@ -130,7 +129,7 @@ absl::StatusOr<std::filesystem::path> CalledFiles::to_read(const std::string& na
   }
   if (std::find(names_.begin(), names_.end(), name) == names_.end())
     return absl::NotFoundError(fmt::format("{}/{}: no such file", dir_, name));
-  FileDescriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC));
+  FileDescriptor memory = new_memory_file(name);
   if (!memory.valid()) return store::io_error(name, "kept in memory", errno);
   InMemory file(memory, name);
   PACELINE_RETURN_IF_ERROR(copy(name, file));

@@ -10,6 +10,7 @@
 #include "paceline/base/program_version.h"
 #include "paceline/base/text_hash.h"
 #include "paceline/formats/wire/paceline.pb.h"
+#include "paceline/processes/rpc/local_socket.h"
 #include "paceline/transport/security/preflight.h"
 #include "paceline/transport/security/token.h"
 
@@ -69,6 +70,7 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const Acce
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Ignores http_proxy: a coordinator is never behind a proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, static_cast<int>(kLongestFrame));
   if (!access.credentials) {
     auto connection = security::connect_with_token(address, access.token, limit);
     if (!connection.ok()) return grpc::CreateChannel(address, nullptr);

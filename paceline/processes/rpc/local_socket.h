@@ -22,7 +22,8 @@ namespace paceline::rpc {
 inline constexpr char kLocalOfferKey[] = "paceline-local";
 inline constexpr char kLocalTaken[] = "taken";
 
-inline constexpr std::size_t kLongestFrame = 4 << 20;  // bytes; gRPC takes no longer message either
+// Bytes; gRPC takes no longer message either. The longest ones name each tensor of a model.
+inline constexpr std::size_t kLongestFrame = 32 << 20;
 
 class LocalOffer {
  public:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/processes/rpc/local_socket.h"
 
 namespace paceline::rpc {
 
@@ -54,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Port>> Port::open(ListeningSocket listening, cons
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPing_ms);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCalls);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kLongestFrame));
   builder.SetResourceQuota(grpc::ResourceQuota("port").Resize(kMostMemory));
   constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(Gate::kHandshakeLimit);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, static_cast<int>(kLimit.count()));

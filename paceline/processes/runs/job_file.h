@@ -15,9 +15,20 @@
 
 namespace paceline::runs {
 
-inline constexpr std::int64_t kMostJobBytes = 1 << 20;
+// A job may name each tensor of a large model in a group of the optimizer.
+inline constexpr std::int64_t kMostJobBytes = 8 << 20;
 
-// Errors: those of store::read_file; a file of more than 1 MiB is no job.
+// Whether a job with this text, once it is in its run's folder, is read again. Errors: InvalidArgument.
+inline absl::Status check_length(const std::string& job_toml) {
+  const auto bytes = static_cast<std::int64_t>(job_toml.size());
+  if (bytes <= kMostJobBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "the job with its program's settings has {:.1f} MB, and no more than {} MB are read; name fewer "
+      "tensors in the optimizer's groups",
+      static_cast<double>(bytes) / (1 << 20), kMostJobBytes >> 20));
+}
+
+// Errors: those of store::read_file; a file of more than 8 MiB is no job.
 inline absl::StatusOr<std::string> read_job_file(const std::filesystem::path& path) {
   return store::read_file(path, kMostJobBytes);
 }

@@ -84,7 +84,10 @@ bool is_led(const UnfinishedRun& run) {
 }
 
 bool may_be_taken_up(const UnfinishedRun& run) {
-  return !is_led(run) && (store::latest_checkpoint(run.folder).ok() || others_may_hold(run));
+  const absl::Status newest = store::latest_checkpoint(run.folder).status();
+  // Who goes on with a run of another version of Paceline is told so, instead of training it again.
+  const bool there = newest.ok() || absl::IsFailedPrecondition(newest);
+  return !is_led(run) && (there || others_may_hold(run));
 }
 
 bool any_unfinished_run(const fs::path& runs_dir) {

@@ -4,12 +4,14 @@
 
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/files.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/lock_file.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/run_mark.h"
 #include "paceline/records/store/shard_files.h"
 #include "paceline/records/store/test_directory.h"
+#include "paceline/records/store/test_formats.h"
 
 namespace paceline::runs {
 namespace {
@@ -63,6 +65,15 @@ TEST(UnfinishedRun, IsNoFinishedRunAndNoOtherJobs) {
   const store::RunPaths ended = make_run(runs.path(), "job-20260102");
   fs::remove(ended.mark());
   EXPECT_FALSE(unfinished_run(runs.path(), kAsked));
+}
+
+// The command then says why the run does not go on, and begins no other one.
+TEST(UnfinishedRun, OfAnotherVersionIsTakenUp) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  const fs::path state = store::latest_checkpoint(paths.root)->directory / store::kCheckpointState;
+  store::put_bytes(state, store::in_next_format(*store::read_file(state, 1 << 20)));
+  EXPECT_TRUE(may_be_taken_up(*unfinished_run(runs.path(), kAsked)));
 }
 
 TEST(UnfinishedRun, GoesOnIfItWasStoppedWithItsHost) {

@@ -175,7 +175,8 @@ absl::StatusOr<Checkpoint> read_whole(const fs::path& directory) {
   return Checkpoint{directory, std::move(state)};
 }
 
-// True if the error is about the files' contents. Any other error may be over by the next time.
+// True if the error is about the files' contents. Any other error may be over by the next time, or with the version of
+// Paceline that wrote them.
 bool is_damage(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
          absl::IsUnimplemented(status);

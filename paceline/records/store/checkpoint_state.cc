@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::int64_t kCheckpointFormat = 1;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 30;
-constexpr std::size_t kCheckpointDepth = 5;  // document, controller, ledger, open, range
+// This format has 5: document, controller, ledger, open, range. Another one may have more, and is to be known.
+constexpr std::size_t kCheckpointDepth = 16;
 constexpr const char* kDocumentChecksum = "crc32";
 
 // A replica's name that is not UTF-8 must not prevent the checkpoint: such a replica comes back as a new one.
@@ -34,10 +35,12 @@ std::string crc_text_of(json document) {
 
 absl::Status check_frame(const json& document) {
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t format, whole_number_of(document, "format"));
-  if (format != kCheckpointFormat) return absl::UnimplementedError("written by another version of Paceline");
+  // Every format has it, so that damage does not look like another format.
   PACELINE_ASSIGN_OR_RETURN(const json* checksum, member_of(document, kDocumentChecksum));
   if (*checksum != crc_text_of(document))
     return absl::DataLossError("the checksum is not the one written in it");
+  if (format != kCheckpointFormat)
+    return absl::FailedPreconditionError("written by another version of Paceline; use that one");
   return absl::OkStatus();
 }
 
@@ -74,8 +77,9 @@ absl::StatusOr<CheckpointState> read_checkpoint_state(const fs::path& path) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMaxBytes));
   auto state = state_from(text);
   if (state.ok()) return state;
+  const char* const damaged = absl::IsFailedPrecondition(state.status()) ? "" : "damaged: ";
   return absl::Status(state.status().code(),
-                      fmt::format("{}: damaged: {}", path.string(), std::string(state.status().message())));
+                      fmt::format("{}: {}{}", path.string(), damaged, std::string(state.status().message())));
 }
 
 }  // namespace paceline::store

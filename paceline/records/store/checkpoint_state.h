@@ -27,7 +27,8 @@ inline constexpr int kMaxShards = 1'000'000;
 
 std::string to_text(const CheckpointState& state);
 
-// Errors: NotFound; DataLoss if it is damaged; Unimplemented if a newer Paceline wrote it.
+// Errors: NotFound; DataLoss if it is damaged; FailedPrecondition if another version of Paceline wrote it, in
+// another format.
 absl::StatusOr<CheckpointState> read_checkpoint_state(const std::filesystem::path& path);
 
 }  // namespace paceline::store

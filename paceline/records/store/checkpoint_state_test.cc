@@ -7,6 +7,7 @@
 #include "paceline/records/store/controller_state_json.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/test_directory.h"
+#include "paceline/records/store/test_formats.h"
 
 namespace paceline::store {
 namespace {
@@ -62,6 +63,19 @@ TEST(CheckpointState, EveryTruncationAndEveryFlippedBitIsAnErrorOrChangesNothing
       EXPECT_TRUE(!state.ok() || to_text(*state) == whole) << i;
     }
   }
+}
+
+TEST(CheckpointState, OfAnotherVersionIsNotDamaged) {
+  const TestDirectory directory;
+  std::string next = in_next_format(to_text(sample()));
+  put_bytes(directory / "state.json", next);
+  const absl::Status status = read_checkpoint_state(directory / "state.json").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::EndsWith("/state.json: written by another version of Paceline; use that one"));
+  next[next.find("\"elapsed_ns\": 1") + 14] = '2';
+  put_bytes(directory / "state.json", next);
+  EXPECT_TRUE(absl::IsDataLoss(read_checkpoint_state(directory / "state.json").status()));
 }
 
 TEST(CheckpointState, RefusesContradictions) {

@@ -14,6 +14,7 @@
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/shard_files.h"
 #include "paceline/records/store/test_directory.h"
+#include "paceline/records/store/test_formats.h"
 
 namespace paceline::store {
 namespace {
@@ -168,6 +169,16 @@ TEST_F(CheckpointTest, ADamagedStateFallsBackToTheOneBefore) {
   make(1);
   ASSERT_TRUE(atomic_write(make(2) / "state.json", "{}").ok());
   EXPECT_EQ(latest_checkpoint(run_)->state.controller.version, Version(1));
+}
+
+// A person who goes back to an older Paceline would lose commits.
+TEST_F(CheckpointTest, OneOfAnotherVersionDoesNotFallBackToTheOneBefore) {
+  make(1);
+  make(2);
+  put_bytes(run_ / "checkpoints/v000000000002/state.json", in_next_format(to_text(state_of(2))));
+  const absl::Status status = newest_whole_checkpoint(run_).status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("v000000000002/state.json: written by another version of Paceline; use that one"));
 }
 
 TEST_F(CheckpointTest, WhenAllAreDamagedTheNewestIsNamed) {

@@ -49,7 +49,8 @@ absl::Status with_path(const fs::path& path, const absl::Status& status) {
 
 // Errors of reading name the path already; only errors about the content get it here.
 absl::Status of_content(const fs::path& path, const absl::Status& status) {
-  const bool content = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+  const bool content =
+      absl::IsDataLoss(status) || absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status);
   return content ? with_path(path, status) : status;
 }
 
@@ -139,12 +140,12 @@ absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   if (mark == header.metadata.end() || sum == header.metadata.end()) {
     return absl::DataLossError("damaged: its checksum is missing");
   }
-  if (mark->second != kSafetensorsFormat) {
-    return absl::DataLossError("damaged (checksum), or written by a newer Paceline");
-  }
   const std::string found = fmt::format("{:08x}", crc);
-  if (found == sum->second) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
+  if (found != sum->second)
+    return absl::DataLossError(fmt::format("damaged (checksum {} is not the one written in it)", found));
+  if (mark->second != kSafetensorsFormat)
+    return absl::FailedPreconditionError("written by another version of Paceline; use that one");
+  return absl::OkStatus();
 }
 
 // The tensors are contiguous, from the header to the end.
@@ -161,22 +162,21 @@ absl::Status check_bytes(OpenFile& in) {
   return check_crc(header, crc);
 }
 
-absl::StatusOr<SafetensorsFile> read_tensors(OpenFile& in) {
+// Returns the metadata.
+absl::StatusOr<std::map<std::string, std::string>> read_tensors(OpenFile& in, const TakeTensor& take) {
   PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(in));
   PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
-  SafetensorsFile file;
-  for (TensorEntry& entry : header.tensors) {
+  for (const TensorEntry& entry : header.tensors) {
     std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
     PACELINE_RETURN_IF_ERROR(
         read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
     crc = crc32_after(data.data(), tensor_bytes(entry), crc);
-    file.tensors.push_back({std::move(entry.name), std::move(entry.shape), std::move(data), entry.dtype});
+    take({entry.name, entry.shape, std::move(data), entry.dtype});
   }
   PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
   header.metadata.erase(kFormatKey);
   header.metadata.erase(kChecksumKey);
-  file.metadata = std::move(header.metadata);
-  return file;
+  return std::move(header.metadata);
 }
 
 }  // namespace
@@ -199,9 +199,17 @@ absl::Status write_safetensors(const fs::path& path, std::span<const TensorView>
 absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {
   OpenFile in{path, FileDescriptor(), 0, 0};
   PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
-  auto file = read_tensors(in);
-  if (!file.ok()) return of_content(path, file.status());
+  SafetensorsFile file;
+  auto metadata = read_tensors(in, [&](Tensor tensor) { file.tensors.push_back(std::move(tensor)); });
+  if (!metadata.ok()) return of_content(path, metadata.status());
+  file.metadata = *std::move(metadata);
   return file;
+}
+
+absl::Status each_tensor(const fs::path& path, const TakeTensor& take) {
+  OpenFile in{path, FileDescriptor(), 0, 0};
+  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
+  return of_content(path, read_tensors(in, take).status());
 }
 
 absl::Status check_safetensors(const fs::path& path) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -50,8 +51,13 @@ absl::Status write_safetensors(const std::filesystem::path& path, std::span<cons
                                const std::map<std::string, std::string>& metadata);
 
 // Errors: DataLoss if the file is truncated or damaged; Unimplemented if it has a type that base/dtype.h does
-// not have.
+// not have; FailedPrecondition if another version of Paceline wrote it, in another format.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
+
+using TakeTensor = std::function<void(Tensor)>;
+// Reads the tensors one after the other, in the order of the file, so that one at a time is in memory. After an error
+// they may be damaged. Errors: the same.
+absl::Status each_tensor(const std::filesystem::path& path, const TakeTensor& take);
 
 // Checks that the whole file is undamaged, without keeping it. Errors: the same.
 absl::Status check_safetensors(const std::filesystem::path& path);

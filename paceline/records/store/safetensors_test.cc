@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include <fmt/format.h>
@@ -9,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/testing/effort.h"
+#include "paceline/records/store/crc32.h"
 #include "paceline/records/store/files.h"
+#include "paceline/records/store/safetensors_header.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::store {
@@ -54,6 +57,31 @@ class SafetensorsTest : public ::testing::Test {
   const std::vector<float> matrix_ = {1.5f, -0.0f,  std::numeric_limits<float>::quiet_NaN(),
                                       4,    1e-45f, INFINITY};
 };
+
+// With the checksums of the next format, which a flipped bit does not give.
+TEST_F(SafetensorsTest, OfAnotherVersionIsNotDamaged) {
+  ASSERT_TRUE(write_sample().ok());
+  const std::string whole = *read_file(path_, 1 << 20);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  const std::string data = whole.substr(sizeof length + length);
+  SafetensorsHeader header = *parse_header(whole.substr(sizeof length, length));
+  header.metadata["paceline_format"] = "2";
+  for (const bool right : {true, false}) {
+    header.metadata.erase("paceline_crc32");
+    const std::string without = *to_text(header);
+    const auto crc = crc32_after(data.data(), data.size(), crc32_after(without.data(), without.size(), 0));
+    header.metadata["paceline_crc32"] = fmt::format("{:08x}", right ? crc : crc + 1);
+    const std::string text = *to_text(header);
+    length = text.size();
+    const absl::Status status =
+        read_bytes(std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data).status();
+    EXPECT_EQ(absl::IsFailedPrecondition(status), right) << status;
+    EXPECT_EQ(absl::IsDataLoss(status), !right) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("file.safetensors: "));
+    EXPECT_EQ(check_safetensors(path_), status);
+  }
+}
 
 TEST_F(SafetensorsTest, ReadsWhatItWrote) {
   ASSERT_TRUE(write_sample().ok());
@@ -240,6 +268,22 @@ TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
       EXPECT_EQ(file->tensors[1].dtype, ps::Dtype::kFloat32);
     }
   }
+}
+
+// A model's file may be larger than the memory.
+TEST_F(SafetensorsTest, EachTensorIsReadOnceTheOneBeforeIsTaken) {
+  ASSERT_TRUE(write_sample().ok());
+  std::string changed = *read_file(path_, 1 << 20);
+  const float last = 7;
+  std::memcpy(changed.data() + changed.size() - sizeof last, &last, sizeof last);
+  std::vector<Tensor> taken;
+  const absl::Status status = each_tensor(path_, [&](Tensor tensor) {
+    if (taken.empty()) std::fstream(path_, std::ios::in | std::ios::out) << changed;
+    taken.push_back(std::move(tensor));
+  });
+  ASSERT_EQ(taken.size(), 4u);
+  EXPECT_EQ(taken.back().data.back(), last);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
 TEST_F(SafetensorsTest, AMissingFileIsNamed) {

@@ -51,24 +51,29 @@ absl::Status read_into(const Tensor& tensor, const ps::TensorSpec& spec, std::sp
 }  // namespace
 
 absl::Status read_weights(const std::filesystem::path& file, const ps::Layout& layout, std::span<float> out) {
-  const auto read = read_safetensors(file);
-  if (absl::IsDataLoss(read.status())) {
+  std::map<std::string, const ps::TensorSpec*> wanted;
+  for (const ps::TensorSpec& spec : layout.tensors()) wanted[spec.name] = &spec;
+  std::map<const ps::TensorSpec*, absl::Status> found;
+  const absl::Status read = each_tensor(file, [&](const Tensor& tensor) {
+    const auto spec = wanted.find(tensor.name);
+    if (spec == wanted.end()) return;
+    found[spec->second] = read_into(tensor, *spec->second,
+                                    out.subspan(static_cast<std::size_t>(spec->second->offset),
+                                                static_cast<std::size_t>(spec->second->size)));
+  });
+  if (absl::IsDataLoss(read)) {
     return absl::DataLossError(
         fmt::format("{}; name a whole safetensors file, for example one that `paceline export` "
                     "has written",
-                    std::string(read.status().message())));
+                    std::string(read.message())));
   }
-  PACELINE_RETURN_IF_ERROR(read.status());
-  std::map<std::string, const Tensor*> tensors;
-  for (const Tensor& tensor : read->tensors) tensors[tensor.name] = &tensor;
+  PACELINE_RETURN_IF_ERROR(read);
   for (const ps::TensorSpec& spec : layout.tensors()) {
-    const auto found = tensors.find(spec.name);
-    const absl::Status status = found == tensors.end()
+    const auto one = found.find(&spec);
+    const absl::Status status = one == found.end()
                                     ? absl::InvalidArgumentError(fmt::format(
                                           "has no tensor '{}', which the model has", printable(spec.name)))
-                                    : read_into(*found->second, spec,
-                                                out.subspan(static_cast<std::size_t>(spec.offset),
-                                                            static_cast<std::size_t>(spec.size)));
+                                    : one->second;
     if (!status.ok()) {
       return absl::Status(status.code(), fmt::format("{}: {}", file.string(), std::string(status.message())));
     }

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
@@ -25,6 +26,7 @@
 #include <sqlite3.h>
 
 #include "paceline/base/control_groups.h"
+#include "paceline/base/memory_file.h"
 #include "paceline/processes/launch/child_process.h"
 #include "paceline/processes/launch/host_memory.h"
 #include "paceline/processes/rpc/port.h"
@@ -48,13 +50,10 @@ std::string size_of(double bytes) {
 }
 
 Finding processors() {
-  const int count = usable_processors();
   double load = 0;
   const bool known = getloadavg(&load, 1) == 1;
-  const std::string says = fmt::format("{}, load {:.1f}", count, load);
-  if (known && load > 1.5 * count)
-    return {"processors", Health::kWarn, says, "others use this host: expect slow and uneven workers"};
-  return {"processors", Health::kOk, says, ""};
+  return processors_finding(usable_processors(), static_cast<int>(std::thread::hardware_concurrency()),
+                            known ? std::optional(load) : std::nullopt);
 }
 
 // A missing paceline-torch is no fault: this program may do without it.
@@ -94,8 +93,10 @@ Finding memory() {
   std::string says = fmt::format("{} of {} free", size_of(free), size_of(total));
   const auto allowed = static_cast<double>(launch::host_memory().bytes);
   if (allowed > 0 && allowed < total) {
-    says += fmt::format("; the control group of this process allows {}", size_of(allowed));
-    free = std::min(free, allowed);
+    const double left = std::min(allowed, static_cast<double>(launch::memory_left().value_or(INT64_MAX)));
+    says += fmt::format("; the control group of this process allows {}, with {} left", size_of(allowed),
+                        size_of(left));
+    free = std::min(free, left);
   }
   if (free < kLeastFree_bytes) return {"memory", Health::kWarn, says, "close other programs before training"};
   return {"memory", Health::kOk, says, ""};
@@ -103,7 +104,7 @@ Finding memory() {
 
 // Shared memory is tested in the way that shards and gradient buffers use it.
 Finding shared_memory() {
-  const int file = memfd_create("paceline-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int file = new_memory_file("paceline-doctor").release();
   void* mapped = MAP_FAILED;
   if (file >= 0 && ftruncate(file, kProbe_bytes) == 0)
     mapped = mmap(nullptr, kProbe_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -159,17 +160,9 @@ Finding locked_memory() {
 }
 
 Finding clock() {
-  const std::time_t now = std::time(nullptr);
-  const std::string says = fmt::format("{} UTC", security::day_of(now));
-  if (now < kBuilt)
-    return {"clock", Health::kFail, says + " is long ago: no certificate is valid yet",
-            "set the clock: timedatectl set-ntp true"};
   timex about{};
-  if (adjtimex(&about) == TIME_ERROR)
-    return {"clock", Health::kWarn, says + ", not synchronized",
-            "timedatectl set-ntp true; certificates allow an hour, and times of several hosts are hard to "
-            "compare"};
-  return {"clock", Health::kOk, says + ", synchronized", ""};
+  const int state = adjtimex(&about);
+  return clock_finding(std::time(nullptr), state < 0 ? std::nullopt : std::optional(state != TIME_ERROR));
 }
 
 Finding certificate(const std::string& dir, security::Role role) {
@@ -201,6 +194,28 @@ Finding token(const std::string& file) {
 }
 
 }  // namespace
+
+Finding processors_finding(int usable, int of_host, std::optional<double> load) {
+  const std::string some =
+      usable < of_host ? fmt::format("{} of {}", usable, of_host) : std::to_string(usable);
+  if (!load) return {"processors", Health::kOk, some, ""};
+  const std::string says = fmt::format("{}, load {:.1f}", some, *load);
+  if (*load > 1.5 * std::max(usable, of_host))
+    return {"processors", Health::kWarn, says, "others use this host: expect slow and uneven workers"};
+  return {"processors", Health::kOk, says, ""};
+}
+
+Finding clock_finding(std::time_t now, std::optional<bool> synchronized) {
+  const std::string says = fmt::format("{} UTC", security::day_of(now));
+  if (now < kBuilt)
+    return {"clock", Health::kFail, says + " is long ago: no certificate is valid yet",
+            "set the clock: timedatectl set-ntp true"};
+  if (!synchronized) return {"clock", Health::kOk, says, ""};
+  if (*synchronized) return {"clock", Health::kOk, says + ", synchronized", ""};
+  return {
+      "clock", Health::kWarn, says + ", not synchronized",
+      "timedatectl set-ntp true; certificates allow an hour, and times of several hosts are hard to compare"};
+}
 
 std::vector<Finding> host_findings() {
   return {programs(),   processors(),    memory(), shared_memory(), loaders_memory(),

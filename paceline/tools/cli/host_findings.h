@@ -2,6 +2,8 @@
 // processes.
 #pragma once
 
+#include <ctime>
+#include <optional>
 #include <vector>
 
 #include "paceline/formats/config/job_config.h"
@@ -13,6 +15,11 @@ using doctor::Finding;
 using doctor::Health;
 
 std::vector<Finding> host_findings();
+
+// `usable`: the processors that this process may use. `load`: that of all of the host's; nothing if it is not known.
+Finding processors_finding(int usable, int of_host, std::optional<double> load);
+// `synchronized`: with the world's; nothing where the system does not say.
+Finding clock_finding(std::time_t now, std::optional<bool> synchronized);
 
 // The findings about a job: its certificates and its token.
 std::vector<Finding> job_findings(const config::JobConfig& job);

@@ -11,12 +11,16 @@
 #include "paceline/parameters/memory/weight_board.h"
 #include "paceline/parameters/ps/parameter_groups.h"
 #include "paceline/parameters/ps/shard.h"
+#include "paceline/processes/compute/attached_size.h"
+#include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/server/shards.h"
 #include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::cli {
 
 namespace {
+
+constexpr std::size_t kDigestBytes = 16;  // a frozen tensor's, as the Python package makes it
 
 // A device's batch that is larger than the training set takes all of it, as a DataLoader's does. A pipeline is cut
 // for its samples.
@@ -97,6 +101,18 @@ absl::Status check_file_size(const config::JobConfig& job, const ps::Layout& lay
       "ulimit -f allows files of {}, and the job needs one of {}: shared memory counts as a file; "
       "raise it, for example ulimit -f unlimited",
       bytes_in_words(limit), bytes_in_words(need)));
+}
+
+absl::Status check_names(const std::string& job_toml, const program::Model& model) {
+  PACELINE_RETURN_IF_ERROR(runs::check_length(job_toml));
+  wire::WorkerAttached attached;
+  *attached.mutable_layout() = wire::to_wire(model.layout);
+  for (const engine::FrozenTensor& tensor : model.frozen) {
+    wire::FrozenTensor* const added = attached.add_frozen();
+    added->set_name(tensor.name);
+    added->set_digest(std::string(kDigestBytes, '0'));  // a worker's program says it
+  }
+  return compute::check_size(attached, job_toml.size());
 }
 
 }  // namespace paceline::cli

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <absl/status/status.h>
 
+#include "paceline/computing/program/messages.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/processes/launch/host_memory.h"
@@ -23,5 +25,8 @@ absl::Status check_memory(const config::JobConfig& job, const ps::Layout& layout
 // bytes.
 absl::Status check_file_size(const config::JobConfig& job, const ps::Layout& layout, std::int64_t limit,
                              bool in_virtual_time = false);
+
+// Whether the processes of a job with this text can tell each other the names of its program's tensors.
+absl::Status check_names(const std::string& job_toml, const program::Model& model);
 
 }  // namespace paceline::cli

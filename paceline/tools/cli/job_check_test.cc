@@ -73,6 +73,20 @@ TEST(JobCheck, RefusesABoardLongerThanTheLimitOfFiles) {
   EXPECT_TRUE(check_file_size(job, layout_of(640'000), board / 3, true).ok()) << "virtual time needs less";
 }
 
+// Before each worker loads the model.
+TEST(JobCheck, NamesOfTensorsFitIntoMessages) {
+  program::Model model;
+  for (int i = 0; i < 60'000; ++i)
+    model.layout.add(fmt::format("model.layers.0.mlp.experts.{}.gate_proj.weight", i),
+                     ps::TensorKind::kParameter, {1});
+  EXPECT_TRUE(check_names(std::string(4 << 20, ' '), model).ok());
+  EXPECT_THAT(said(check_names(std::string(9 << 20, ' '), model)),
+              HasSubstr("the job with its program's settings has 9.0 MB, and no more than 8 MB are read"));
+  for (int i = 0; i < 700'000; ++i)
+    model.frozen.emplace_back().name = fmt::format("model.layers.0.mlp.experts.{}.weight", i);
+  EXPECT_THAT(said(check_names("", model)), HasSubstr("the model has 60000 tensors and 700000 frozen ones"));
+}
+
 TEST(HostMemory, IsKnown) {
   const launch::HostMemory memory = launch::host_memory();
   EXPECT_GT(memory.bytes, 1 << 20);

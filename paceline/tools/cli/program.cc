@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <typeinfo>
 #include <vector>
 
 #include <fmt/format.h>
@@ -57,19 +58,30 @@ constexpr int kExitOfError = 2;
       "or train a smaller model\n");
 }
 
+// A thread that was not started ends this process with a line.
+void end_without_thread(const std::error_code& error) {
+  if (error == std::errc::resource_unavailable_try_again || error == std::errc::not_enough_memory)
+    end_at_once(
+        "paceline: no thread could be started: this host, or a limit (ulimit -u, ulimit -v, the "
+        "container's), gives no more; raise it\n");
+  if (error == std::errc::operation_not_permitted)
+    end_at_once(
+        "paceline: no thread could be started: the container's seccomp profile forbids it; use a newer "
+        "Docker "
+        "or libseccomp\n");
+}
+
 // A resource that the host refuses is not a bug of ours; any other exception that is not caught is one.
 [[noreturn]] void on_terminate() {
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
     out_of_memory();
-  } catch (const std::system_error& error) {
-    if (error.code() == std::errc::resource_unavailable_try_again ||
-        error.code() == std::errc::not_enough_memory)
-      end_at_once(
-          "paceline: no thread could be started: this host, or a limit (ulimit -u, ulimit -v, the "
-          "container's), gives no more; raise it\n");
   } catch (const std::exception& error) {
+    const auto* const of_system = dynamic_cast<const std::system_error*>(&error);
+    // The error of a file is one, too.
+    if (of_system != nullptr && typeid(error) == typeid(std::system_error))
+      end_without_thread(of_system->code());
     launch::print(stderr, fmt::format("paceline: a bug of Paceline: {}\n", error.what()));
   } catch (...) {
   }

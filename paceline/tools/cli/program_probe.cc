@@ -1,6 +1,5 @@
 #include "paceline/tools/cli/program_probe.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
+#include "paceline/base/memory_file.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/program/program_engine.h"
 #include "paceline/computing/program/said_before.h"
@@ -38,7 +38,7 @@ program::StartOptions probe_options(const config::JobConfig& job) {
 using Probe = std::unique_ptr<program::ProgramEngine>;
 
 absl::StatusOr<Probe> start_probe(program::StartOptions options) {
-  const int printed = memfd_create("paceline-probe", MFD_CLOEXEC);
+  const int printed = new_memory_file("paceline-probe").release();
   if (printed < 0) return absl::ResourceExhaustedError("no memory for what the program prints");
   const absl::Cleanup close_printed = [&] { close(printed); };
   options.process.output = printed;

@@ -1,7 +1,6 @@
 #include "paceline/tools/cli/standard_input.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/file_descriptor.h"
+#include "paceline/base/memory_file.h"
 #include "paceline/records/store/files.h"
 
 namespace paceline::cli {
@@ -33,7 +33,7 @@ absl::Status input_failed(const Input& input, const std::string& what, int error
 
 // Replaces the input that was read by memory with the same bytes.
 absl::Status keep_input(const Input& input, const std::string& text) {
-  const FileDescriptor memory(memfd_create("job", MFD_CLOEXEC));
+  const FileDescriptor memory = new_memory_file("job");
   if (memory.get() < 0 ||
       ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
       ::dup2(memory.get(), input.descriptor) < 0)

@@ -1,6 +1,5 @@
 #include "paceline/tools/cli/torch_program.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/file_descriptor.h"
+#include "paceline/base/memory_file.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/processes/launch/child_process.h"
@@ -63,7 +63,7 @@ absl::Status check_address_space() {
 
 // Memory that another process can read or write as a file.
 FileDescriptor memory_file(const std::string& text) {
-  FileDescriptor file(memfd_create("paceline-question", MFD_CLOEXEC));
+  FileDescriptor file = new_memory_file("paceline-question");
   const auto size = static_cast<ssize_t>(text.size());
   return file.valid() && ::pwrite(file.get(), text.data(), text.size(), 0) == size ? std::move(file)
                                                                                    : FileDescriptor();

@@ -284,6 +284,7 @@ absl::StatusOr<std::string> with_program(const config::JobConfig& job, const std
   whole.initial_weights = job.initial_weights;
   if (whole.parallel.of_stages()) PACELINE_RETURN_IF_ERROR(program::check_stages(whole, model));
   PACELINE_RETURN_IF_ERROR(check_fits(whole, {model.layout, model.samples}, options.in_virtual_time));
+  PACELINE_RETURN_IF_ERROR(check_names(asked, model));
   // With other processes beside this one, each may see cards of its own.
   if (options.in_virtual_time || options.processes || options.has_variants) return asked;
   return with_card_settings(asked, said.file, model);
@@ -396,6 +397,7 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   };
   PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure));
   const std::string& job_toml = planned.job_toml;
+  PACELINE_RETURN_IF_ERROR(runs::check_length(job_toml));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
   if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
     launch::print(stderr, planned.line + "\n");

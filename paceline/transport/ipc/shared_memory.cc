@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "paceline/base/memory_file.h"
 #include "paceline/base/status_macros.h"
 
 namespace paceline::ipc {
@@ -64,7 +65,7 @@ SharedMemory::~SharedMemory() {
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::create(const std::string& name, std::size_t bytes) {
-  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int fd = new_memory_file(name).release();
   if (fd < 0) {
     return absl::ResourceExhaustedError(
         fmt::format("cannot make shared memory '{}': {}", name, std::strerror(errno)));

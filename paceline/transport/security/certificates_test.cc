@@ -204,6 +204,14 @@ TEST_F(Certificates, AreFinishedAfterAKilledProcess) {
   }
 }
 
+// A folder that cannot be looked into, for whatever reason.
+TEST_F(Certificates, AFolderThatLeadsNowhereIsAnError) {
+  const fs::path loop = folder_.path() / "loop";
+  fs::create_symlink("loop", loop);
+  const auto made = make_certificates({loop, "a"});
+  EXPECT_NE(std::string(made.status().message()).find(loop.string()), std::string::npos) << made.status();
+}
+
 TEST_F(Certificates, HalfAnAuthorityIsNotReplaced) {
   ASSERT_TRUE(make("mnist").ok());
   fs::remove(dir_ / "authority.key");
