@@ -1390,13 +1390,13 @@ TEST_F(AtTheEnd, AnEvaluatorThatIsSilentForMinutesIsLost) {
   EXPECT_NE(attempt().phase(), Phase::kFinishing);
 }
 
-// A program whose worker has made the last gradient of the run.
-class AtTheEndOfAProgram : public AttemptTest {
+class EndOfAProgram : public AttemptTest {
  protected:
-  AtTheEndOfAProgram() {
+  // The worker that says this makes the last gradient of the run.
+  void train(const WorkerMessage& attached) {
     start("epochs = 0.125\n[program]\nrun = \"train.py\"\n[evaluate]\nenabled = false\n");
     worker_ = worker("w0");
-    worker_->say(attached("path"));
+    worker_->say(attached);
     serving_ = server(0);
     begin_serving(*serving_);
     join(*worker_, *serving_);
@@ -1410,6 +1410,11 @@ class AtTheEndOfAProgram : public AttemptTest {
 
   std::unique_ptr<FakeServer> serving_;
   std::unique_ptr<FakeWorker> worker_;
+};
+
+class AtTheEndOfAProgram : public EndOfAProgram {
+ protected:
+  AtTheEndOfAProgram() { train(attached("path")); }
 };
 
 TEST_F(AtTheEndOfAProgram, TheRunEndsOnceItHasTheLastWeights) {
@@ -1429,6 +1434,19 @@ TEST_F(AtTheEndOfAProgram, TheRunWaitsAMinuteForOneThatDoesNotTakeThem) {
   world_->keeps_beating(*serving_);
   world_->keeps_beating(*worker_);
   world_->pass(std::chrono::seconds(59));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+}
+
+TEST_F(EndOfAProgram, TheRunWaitsLongerForLargerWeights) {
+  WorkerMessage message = attached("path");
+  as<WorkerAttached>(message).layout = {};
+  as<WorkerAttached>(message).layout.add("w", TensorKind::kParameter, {1'000'000, 10'000});  // 40 GB
+  train(message);
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*worker_);
+  world_->pass(std::chrono::seconds(459));
   EXPECT_EQ(attempt().phase(), Phase::kFinishing);
   world_->pass(std::chrono::seconds(2));
   EXPECT_NE(attempt().phase(), Phase::kFinishing);
