@@ -882,6 +882,29 @@ TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
               HasSubstr("w2 has other data than the others: its digest is 'blue', theirs 'red'; copy one"));
 }
 
+TEST_F(AttemptTest, AWorkerThatWouldCutTheModelElsewhereIsRefused) {
+  start("[[device]]\ncount = 5\n");
+  const auto with = [&](std::uint32_t digest, const std::string& libraries) {
+    WorkerMessage message = attached("path");
+    as<WorkerAttached>(message).cuts = {digest, libraries};
+    return message;
+  };
+  const auto first = worker("w0"), same = worker("w1"), whole = worker("w2"), old = worker("w3"),
+             other = worker("w4");
+  first->say(with(5, "PyTorch 2.8.0"));
+  same->say(with(5, "PyTorch 2.7.1"));
+  EXPECT_FALSE(same->hears<Disconnect>());
+  whole->say(attached("path"));
+  EXPECT_FALSE(whole->hears<Disconnect>());
+  old->say(with(6, "PyTorch 2.0.1"));
+  EXPECT_EQ(old->disconnect().why,
+            "w3 on host 0 (PyTorch 2.0.1) finds other places to cut the model than w0 on host 0 (PyTorch "
+            "2.8.0); install the same versions of PyTorch and of its libraries on every host");
+  other->say(with(6, "PyTorch 2.8.0"));
+  EXPECT_THAT(other->disconnect().why,
+              HasSubstr("(PyTorch 2.8.0); the program has to call the same blocks with the same kinds of"));
+}
+
 TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
   start("[[device]]\ncount = 4\n");
   const auto with = [&](const std::string& base, const std::string& head) {

@@ -87,6 +87,10 @@ wire::WorkerAttached Computation::attached() const {
     attached.mutable_card_memory()->set_card(memory->card);
     attached.mutable_card_memory()->set_free_bytes(memory->free_bytes);
   }
+  if (const auto cuts = engine_->cuts()) {
+    attached.mutable_cuts()->set_digest(cuts->digest);
+    attached.mutable_cuts()->set_libraries(cuts->libraries);
+  }
   // Constants of a file of weights are the same for all workers, whatever their models begin with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;
