@@ -90,6 +90,13 @@ class Cuts:
         return set().union(*(unit.weights for unit in self.units[begin:end]))
 
 
+def libraries() -> str:
+    """The libraries on which cuts depend, with their versions, as far as the program has imported them."""
+    known = {"torch": "PyTorch", "transformers": "transformers", "lightning": "Lightning"}
+    versions = {name: getattr(sys.modules.get(module), "__version__", None) for module, name in known.items()}
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
 def find_cuts(
     model: nn.Module,
     inventory: Inventory,

@@ -15,7 +15,7 @@ from .binding import Binding
 from .binding_by_memory import BindingByMemory
 from .card_memory import free_memory_in_turn, own_card_memory
 from .channel import Message
-from .cuts import CannotCut, Cuts, find_cuts
+from .cuts import CannotCut, Cuts, find_cuts, libraries
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
 from .devices import count_at_first, evaluates_elsewhere, is_stand_in
@@ -94,7 +94,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     if session.stages and message is not None and session.role != "evaluator":
         try:
             cuts = _cuts_of(model, train_set, inventory, samples, wishes)
-            message["units"] = unit_messages(inventory, cuts)
+            message.update(units=unit_messages(inventory, cuts), libraries=libraries())
             if session.profile > 0 and not session.beside:
                 from .profiling import profile
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+_NO_RESERVE = 0x4000  # Linux's MAP_NORESERVE, which Python names from 3.13 on
+
 
 class FileMemory:
     on_card = False
@@ -48,11 +50,21 @@ class FileMemory:
 
         if count == 0:
             return torch.empty(0, dtype=dtype)
+        if self._own is None:
+            return self.view(offset, count, dtype).clone()
         return torch.frombuffer(self._own, dtype=dtype, count=count, offset=offset)
 
     @functools.cached_property
-    def _own(self) -> mmap.mmap:
-        return mmap.mmap(self._fd, self.size, access=mmap.ACCESS_COPY)
+    def _own(self) -> mmap.mmap | None:
+        """None if the system has no room for it.
+
+        Most of the file may be a hole, and all of it larger than memory: without the flag Linux would count it all.
+        """
+        try:
+            flags = mmap.MAP_PRIVATE | _NO_RESERVE
+            return mmap.mmap(self._fd, self.size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError:  # vm.overcommit_memory = 2 counts it in any case
+            return None
 
     @functools.cached_property
     def bytes(self) -> torch.Tensor:

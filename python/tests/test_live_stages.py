@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -89,6 +90,24 @@ def test_a_pipeline_trains_to_the_weights_of_one_device(tmp_path: Path) -> None:
     loaders = PROGRAM.replace("epochs=EPOCHS", "epochs=EPOCHS, num_workers=1")
     expect_equal(weights_of(tmp_path / "three", loaders, pipeline("['w2', 'w0', 'w1']", "[1, 5]")), one)
     expect_equal(weights_of(tmp_path / "virtual", PROGRAM, pipeline("['w0', 'w1']", "[3]"), "--virtual"), one)
+
+
+def test_a_worker_that_finds_other_places_to_cut_is_refused(tmp_path: Path) -> None:
+    """An older PyTorch sees no way beside the blocks, and finds more places."""
+    other = """
+    import paceline.cuts
+    from paceline.session import session
+    if session().name == "w1":
+        paceline.cuts.SidePaths.found = lambda self, loss: [(0, 2)]
+    """
+    job = write_job(tmp_path / "job", other + PROGRAM, pipeline("['w0', 'w1']", "[3]"))
+    ended = paceline(tmp_path / "job", "train", job)
+    assert ended.returncode != 0, ended.stderr
+    where = rf"on host 0 \(PyTorch {re.escape(torch.__version__)}\)"
+    line = (
+        rf"w\d {where} finds other places to cut the model than w\d {where}; the program has to call the same blocks"
+    )
+    assert re.search(line, ended.stderr), ended.stderr
 
 
 def test_a_rest_of_one_sample_is_none(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from fake_member import Member
 
 pytest.importorskip("transformers", reason="transformers is not installed")
@@ -32,6 +33,7 @@ def test_a_model_is_measured_as_it_is_trained(tmp_path: Path, asked: bool) -> No
     with Member(tmp_path, script, role="probe", preload="transformers.trainer", stages=True, profile=2) as member:
         model = member.take_model()
         assert len(model["units"]) == len(model["profile"]["units"]) == 2
+        assert model["libraries"].startswith(f"PyTorch {torch.__version__}, transformers ")
         assert member.end() == 0, member.log
     said = {line for line in member.log.splitlines() if line.startswith("computes")}
     assert said == {f"computes in autocast: {asked} checkpointed: {asked}"}

@@ -130,6 +130,14 @@ class Engine {
   virtual std::string note() const { return ""; }
   // The number of units of the model, between which it can be cut into stages; 1 for one that cannot be cut.
   virtual std::int64_t units() const { return 1; }
+  // The places where the model can be cut, which have to be the same in all processes of a job with stages.
+  struct Cuts {
+    std::uint32_t digest = 0;  // equal for equal units
+    std::string
+        libraries;  // the libraries that found them, with their versions, for people; empty: not known
+  };
+  // Nothing if nobody could have found others.
+  virtual std::optional<Cuts> cuts() const { return std::nullopt; }
   // The values that the model begins with, to layout().size() floats; padding is zero.
   virtual absl::Status initial_weights(std::span<float> out) = 0;
   // How many updates the program's optimizer had made before the job; 0: it has no state.

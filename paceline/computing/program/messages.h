@@ -157,6 +157,7 @@ struct Model {
   std::vector<std::string> sets;
   std::vector<Unit> units;                                   // none: the program computes whole models
   std::string uncut;                                         // why it does
+  std::string libraries;                                     // engine::Engine::Cuts says what this is
   std::vector<std::pair<std::string, std::string>> aliases;  // other name, tensor
   // How another tool names what was trained (PEFT, say): its name, tensor; and a JSON object that it wants beside them.
   std::vector<std::pair<std::string, std::string>> trained_names;

@@ -319,6 +319,8 @@ absl::Status check_units(const Model& model) {
 absl::Status add_units(const json& message, Model& model) {
   if (const auto why = message.find("uncut"); why != message.end() && why->is_string())
     model.uncut = store::printable(why->get<std::string>(), store::kLongestError);
+  if (const auto found = message.find("libraries"); found != message.end() && found->is_string())
+    model.libraries = store::printable(found->get<std::string>(), kLongestTensorName);
   const auto units = message.find("units");
   if (units == message.end() || units->is_null()) return absl::OkStatus();
   if (!units->is_array() || units->empty() || units->size() > kMostUnits)

@@ -38,6 +38,17 @@ std::vector<planner::LayerProfile> layers_of(const std::string& first, const std
   return profile_of(std::get<Model>(*answer)).layers;
 }
 
+TEST(ModelMessage, NamesTheLibrariesThatFoundItsUnits) {
+  const auto answer = parse_answer(
+      R"({"type":"model","tensors":[{"name":"w","shape":[3]}],"samples":1,"units":[{"name":"a","tensors":[0]}],)"
+      R"("libraries":"PyTorch 2.8.0\n"})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto cuts = cuts_of(std::get<Model>(*answer));
+  ASSERT_TRUE(cuts.has_value());
+  EXPECT_THAT(cuts->libraries, testing::StartsWith("PyTorch 2.8.0"));
+  EXPECT_EQ(cuts->libraries.find('\n'), std::string::npos);
+}
+
 TEST(ModelMessage, CountsTheWeightsThatItsUnitsSayForAPlan) {
   const auto layers = layers_of(R"(,"parameter_bytes":50,"frozen_bytes":44,"tied_bytes":0,"tied_to":null)",
                                 R"(,"parameter_bytes":10,"frozen_bytes":0,"tied_bytes":6,"tied_to":0)");

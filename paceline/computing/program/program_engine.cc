@@ -196,6 +196,8 @@ absl::Status ProgramEngine::introduce() {
   Model* model = std::get_if<Model>(&answer);
   if (model == nullptr) return failed(absl::DataLossError("answered out of turn"));
   model_ = std::move(*model);
+  if (options_.start.stages && options_.start.role == Role::kWorker)
+    PACELINE_RETURN_IF_ERROR(check_cut(name_, model_));
   if (options_.bfloat16 && model_.bfloat16) model_.layout.set_narrow(model_.layout.leading_bfloat16());
   return send(layout_line(model_.layout));
 }
@@ -227,8 +229,7 @@ absl::Status ProgramEngine::send(const std::string& line) {
   if (over_) return failed(absl::OkStatus());
   const absl::Status sent = process_.send(line, [] { return absl::OkStatus(); });
   // The program's last message says more than that the program does not read.
-  if (!sent.ok()) return answer(always).status();
-  return absl::OkStatus();
+  return sent.ok() ? sent : answer(always).status();
 }
 
 absl::StatusOr<Answer> ProgramEngine::ask(const std::string& line, const engine::KeepGoing& keep_going,

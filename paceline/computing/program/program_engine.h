@@ -21,6 +21,7 @@
 #include "paceline/computing/program/messages.h"
 #include "paceline/computing/program/process.h"
 #include "paceline/computing/program/step_page.h"
+#include "paceline/computing/program/units.h"
 #include "paceline/formats/config/job_config.h"
 
 namespace paceline::program {
@@ -59,6 +60,7 @@ class ProgramEngine final : public engine::Engine {
   Card card() const override { return {model_.card, model_.cards}; }
   std::optional<CardMemory> card_memory() const override { return model_.card_memory; }
   std::int64_t units() const override { return std::max<std::int64_t>(1, std::ssize(model_.units)); }
+  std::optional<Cuts> cuts() const override { return cuts_of(model_); }
   absl::Status initial_weights(std::span<float> out) override;
   double first_steps() const override { return model_.first_steps; }
   absl::Status first_state(std::span<float> out) override;

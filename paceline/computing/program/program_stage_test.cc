@@ -68,8 +68,7 @@ class TwoStages {
   engine::Stage& near() { return *near_; }
   engine::Stage& far() { return *far_; }
 
- private:
-  static StartOptions options(const std::string& how, int at_pass) {
+  static StartOptions options(const std::string& how = "", int at_pass = 1) {
     StartOptions options;
     options.name = "program.py";
     options.process.command = {"python3", "paceline/computing/program/testdata/program.py", how,
@@ -79,6 +78,7 @@ class TwoStages {
     return options;
   }
 
+ private:
   std::unique_ptr<ProgramEngine> engine_;
   ipc::SharedFloats weights_, gradient_;
   std::unique_ptr<engine::Stage> near_, far_;
@@ -164,6 +164,15 @@ TEST(ProgramStage, RefusesAMessageLargerThanItsMemory) {
   TwoStages bench("large");
   ASSERT_TRUE(bench.start({2, 4}, 2).ok());
   EXPECT_THAT(std::string(bench.forward(0).status().message()), HasSubstr("larger than its memory"));
+}
+
+TEST(ProgramStage, NeedsAModelThatCanBeCut) {
+  EXPECT_EQ(ProgramEngine::start(TwoStages::options("uncut")).status().message(),
+            "program.py: the program's model cannot be cut: its blocks are not to be found; install the same "
+            "versions of PyTorch and of its libraries on every host");
+  StartOptions evaluator = TwoStages::options("uncut");
+  evaluator.start.role = Role::kEvaluator;
+  EXPECT_TRUE(ProgramEngine::start(evaluator).ok());
 }
 
 TEST(ProgramStage, IsOfUnitsThatThereAre) {

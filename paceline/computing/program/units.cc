@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "paceline/records/store/crc32.h"
 
 namespace paceline::program {
 
@@ -10,6 +13,8 @@ namespace {
 
 constexpr double kFlopsPerMs = 1e8;  // 100 GFLOP/s
 constexpr double kLeastWorkMs = 1e-6;
+
+std::string why_uncut(const Model& model) { return model.uncut.empty() ? "it names no units" : model.uncut; }
 
 }  // namespace
 
@@ -38,11 +43,30 @@ planner::ModelProfile profile_of(const Model& model) {
   return profile;
 }
 
+std::optional<engine::Engine::Cuts> cuts_of(const Model& model) {
+  if (model.units.empty()) return std::nullopt;
+  // A pass takes other memory on another device, and the cuts may be the same.
+  std::uint32_t digest = 0;
+  for (const Unit& unit : model.units) {
+    const auto tensors = fmt::format("{}\n{}\n", unit.name, fmt::join(unit.tensors, " "));
+    digest = store::crc32_after(tensors.data(), tensors.size(), digest);
+  }
+  return engine::Engine::Cuts{digest, model.libraries};
+}
+
+absl::Status check_cut(const std::string& name, const Model& model) {
+  if (!model.units.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{}: the program's model cannot be cut: {}; install the same versions of PyTorch and of its "
+      "libraries on every host",
+      name, why_uncut(model)));
+}
+
 absl::Status check_stages(const config::JobConfig& job, const Model& model) {
   if (model.units.empty()) {
-    const std::string why = model.uncut.empty() ? "it names no units" : model.uncut;
-    return absl::InvalidArgumentError(fmt::format(
-        "parallel: the program's model cannot be cut: {}. Or write \"data\" or \"uneven-data\"", why));
+    return absl::InvalidArgumentError(
+        fmt::format("parallel: the program's model cannot be cut: {}. Or write \"data\" or \"uneven-data\"",
+                    why_uncut(model)));
   }
   if (job.open_end) {
     return absl::InvalidArgumentError(

@@ -882,6 +882,29 @@ TEST_F(AttemptTest, AWorkerWithOtherDataIsRefused) {
               HasSubstr("w2 has other data than the others: its digest is 'blue', theirs 'red'; copy one"));
 }
 
+TEST_F(AttemptTest, AWorkerThatWouldCutTheModelElsewhereIsRefused) {
+  start("[[device]]\ncount = 5\n");
+  const auto with = [&](std::uint32_t digest, const std::string& libraries) {
+    WorkerMessage message = attached("path");
+    as<WorkerAttached>(message).cuts = {digest, libraries};
+    return message;
+  };
+  const auto first = worker("w0"), same = worker("w1"), whole = worker("w2"), old = worker("w3"),
+             other = worker("w4");
+  first->say(with(5, "PyTorch 2.8.0"));
+  same->say(with(5, "PyTorch 2.7.1"));
+  EXPECT_FALSE(same->hears<Disconnect>());
+  whole->say(attached("path"));
+  EXPECT_FALSE(whole->hears<Disconnect>());
+  old->say(with(6, "PyTorch 2.0.1"));
+  EXPECT_EQ(old->disconnect().why,
+            "w3 on host 0 (PyTorch 2.0.1) finds other places to cut the model than w0 on host 0 (PyTorch "
+            "2.8.0); install the same versions of PyTorch and of its libraries on every host");
+  other->say(with(6, "PyTorch 2.8.0"));
+  EXPECT_THAT(other->disconnect().why,
+              HasSubstr("(PyTorch 2.8.0); the program has to call the same blocks with the same kinds of"));
+}
+
 TEST_F(AttemptTest, AWorkerWithOtherFrozenTensorsIsRefused) {
   start("[[device]]\ncount = 4\n");
   const auto with = [&](const std::string& base, const std::string& head) {
@@ -1390,13 +1413,13 @@ TEST_F(AtTheEnd, AnEvaluatorThatIsSilentForMinutesIsLost) {
   EXPECT_NE(attempt().phase(), Phase::kFinishing);
 }
 
-// A program whose worker has made the last gradient of the run.
-class AtTheEndOfAProgram : public AttemptTest {
+class EndOfAProgram : public AttemptTest {
  protected:
-  AtTheEndOfAProgram() {
+  // The worker that says this makes the last gradient of the run.
+  void train(const WorkerMessage& attached) {
     start("epochs = 0.125\n[program]\nrun = \"train.py\"\n[evaluate]\nenabled = false\n");
     worker_ = worker("w0");
-    worker_->say(attached("path"));
+    worker_->say(attached);
     serving_ = server(0);
     begin_serving(*serving_);
     join(*worker_, *serving_);
@@ -1410,6 +1433,11 @@ class AtTheEndOfAProgram : public AttemptTest {
 
   std::unique_ptr<FakeServer> serving_;
   std::unique_ptr<FakeWorker> worker_;
+};
+
+class AtTheEndOfAProgram : public EndOfAProgram {
+ protected:
+  AtTheEndOfAProgram() { train(attached("path")); }
 };
 
 TEST_F(AtTheEndOfAProgram, TheRunEndsOnceItHasTheLastWeights) {
@@ -1429,6 +1457,19 @@ TEST_F(AtTheEndOfAProgram, TheRunWaitsAMinuteForOneThatDoesNotTakeThem) {
   world_->keeps_beating(*serving_);
   world_->keeps_beating(*worker_);
   world_->pass(std::chrono::seconds(59));
+  EXPECT_EQ(attempt().phase(), Phase::kFinishing);
+  world_->pass(std::chrono::seconds(2));
+  EXPECT_NE(attempt().phase(), Phase::kFinishing);
+}
+
+TEST_F(EndOfAProgram, TheRunWaitsLongerForLargerWeights) {
+  WorkerMessage message = attached("path");
+  as<WorkerAttached>(message).layout = {};
+  as<WorkerAttached>(message).layout.add("w", TensorKind::kParameter, {1'000'000, 10'000});  // 40 GB
+  train(message);
+  world_->keeps_beating(*serving_);
+  world_->keeps_beating(*worker_);
+  world_->pass(std::chrono::seconds(459));
   EXPECT_EQ(attempt().phase(), Phase::kFinishing);
   world_->pass(std::chrono::seconds(2));
   EXPECT_NE(attempt().phase(), Phase::kFinishing);

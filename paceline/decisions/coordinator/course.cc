@@ -19,8 +19,9 @@ constexpr std::chrono::seconds kDisconnectLimit{5};
 // A process whose coordinator died tries each second to come again. The server of a host may come before its workers.
 constexpr std::chrono::seconds kReturnLimit{10};
 constexpr std::chrono::seconds kWorkersLater{2};
-// The last weights may have to come from other hosts.
+// The last weights may have to come from other hosts, over a slow network.
 constexpr std::chrono::seconds kLastLimit{60};
+constexpr std::int64_t kSlowNetwork = 100'000'000;  // bytes a second
 
 std::optional<Version> version_of(const std::optional<Restart>& restart) {
   if (!restart) return std::nullopt;
@@ -266,7 +267,8 @@ bool Course::workers_take_last() {
       out_.send(peer, TakeLast{version()});
     }
   }
-  return at_ <= *last_since_ + kLastLimit &&
+  const std::int64_t bytes = processes_.servers.whole().size() * static_cast<std::int64_t>(sizeof(float));
+  return at_ <= *last_since_ + kLastLimit + std::chrono::seconds(bytes / kSlowNetwork) &&
          std::any_of(workers.begin(), workers.end(), [](const auto& one) { return one.second.takes_last; });
 }
 

@@ -15,9 +15,14 @@ constexpr char kSameData[] =
     "copy one host's files to all hosts, with the same names, and let the program read the same ones in the "
     "same order everywhere";
 
+std::string versions_of(const Cuts& cuts) {
+  return cuts.libraries.empty() ? "" : fmt::format(" ({})", printable(cuts.libraries));
+}
+
 }  // namespace
 
-absl::Status JobFacts::agrees(const std::string& worker, const WorkerAttached& attached) const {
+absl::Status JobFacts::agrees(const std::string& worker, HostRank host,
+                              const WorkerAttached& attached) const {
   if (attached.dataset_size != first_.dataset_size) {
     return absl::InvalidArgumentError(fmt::format("{} has a data set of {} samples, the others one of {}; {}",
                                                   worker, attached.dataset_size, first_.dataset_size,
@@ -35,8 +40,22 @@ absl::Status JobFacts::agrees(const std::string& worker, const WorkerAttached& a
         fmt::format("{} has other data than the others: its digest is '{}', theirs '{}'; {}", worker,
                     printable(attached.data_digest), printable(known), kSameData));
   }
+  PACELINE_RETURN_IF_ERROR(cuts_agree(worker, host, attached));
   PACELINE_RETURN_IF_ERROR(states_agree(worker, attached));
   return frozen_agree(worker, attached);
+}
+
+// A role says the cuts in numbers of units, which each worker counts by itself.
+absl::Status JobFacts::cuts_agree(const std::string& worker, HostRank host,
+                                  const WorkerAttached& attached) const {
+  if (!first_.cuts || !attached.cuts || attached.cuts->digest == first_.cuts->digest) return absl::OkStatus();
+  const std::string here = versions_of(*attached.cuts), there = versions_of(*first_.cuts);
+  return absl::InvalidArgumentError(fmt::format(
+      "{} on host {}{} finds other places to cut the model than {} on host {}{}; {}", worker, host, here,
+      worker_, host_, there,
+      here != there || here.empty()
+          ? "install the same versions of PyTorch and of its libraries on every host"
+          : "the program has to call the same blocks with the same kinds of values on every host"));
 }
 
 absl::Status JobFacts::states_agree(const std::string& worker, const WorkerAttached& attached) const {

@@ -7,25 +7,32 @@
 #include <vector>
 
 #include <absl/status/status.h>
+
+#include "paceline/base/places.h"
 #include "paceline/decisions/coordinator/messages.h"
 
 namespace paceline::coordinator {
 
 class JobFacts {
  public:
-  explicit JobFacts(WorkerAttached first) : first_(std::move(first)) {}
+  // `worker`, on `host`, was the first.
+  JobFacts(std::string worker, HostRank host, WorkerAttached first)
+      : worker_(std::move(worker)), host_(host), first_(std::move(first)) {}
 
-  // Errors: InvalidArgument when that worker has other data, built another model, has other values in a frozen tensor, or
-  // brings another state of the optimizer.
-  absl::Status agrees(const std::string& worker, const WorkerAttached& attached) const;
+  // Errors: InvalidArgument when that worker has other data, built another model or would cut it elsewhere, has other
+  // values in a frozen tensor, or brings another state of the optimizer.
+  absl::Status agrees(const std::string& worker, HostRank host, const WorkerAttached& attached) const;
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
   // the run works; but a person may have loaded the wrong file.
   std::vector<std::string> other_constants(const WorkerAttached& attached) const;
 
  private:
+  absl::Status cuts_agree(const std::string& worker, HostRank host, const WorkerAttached& attached) const;
   absl::Status states_agree(const std::string& worker, const WorkerAttached& attached) const;
   absl::Status frozen_agree(const std::string& worker, const WorkerAttached& attached) const;
 
+  const std::string worker_;
+  const HostRank host_;
   const WorkerAttached first_;
 };
 

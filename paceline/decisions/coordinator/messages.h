@@ -83,6 +83,14 @@ struct CardMemory {
   friend bool operator==(const CardMemory&, const CardMemory&) = default;
 };
 
+// The places where a worker can cut its program's model into stages.
+struct Cuts {
+  std::uint32_t digest = 0;  // equal for equal places
+  std::string
+      libraries{};  // the libraries that found them, with their versions, for people; empty: not known
+  friend bool operator==(const Cuts&, const Cuts&) = default;
+};
+
 struct WorkerAttached {
   std::int64_t dataset_size = 0;
   Layout layout{};
@@ -99,6 +107,7 @@ struct WorkerAttached {
   // A checksum of the optimizer's state that its program brings; 0 without one. Unset if the run was resumed.
   std::optional<std::uint32_t> first_state{};
   std::optional<CardMemory> card_memory{};  // the free memory of its program's card, if it was measured
+  std::optional<Cuts> cuts{};               // unset if the job has no stages, or every worker finds the same
   friend bool operator==(const WorkerAttached&, const WorkerAttached&) = default;
 };
 

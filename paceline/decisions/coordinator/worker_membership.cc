@@ -79,9 +79,9 @@ absl::Status WorkerMembership::on_message(Worker& worker, const WorkerMessage& m
 
 absl::Status WorkerMembership::on_attached(Worker& worker, const WorkerAttached& attached) {
   if (worker.attached) return absl::FailedPreconditionError("attached twice");
-  if (!processes_.job_facts) PACELINE_RETURN_IF_ERROR(learn_job(attached));
+  if (!processes_.job_facts) PACELINE_RETURN_IF_ERROR(learn_job(worker, attached));
   if (!processes_.job_facts) return absl::OkStatus();  // the run has failed
-  PACELINE_RETURN_IF_ERROR(processes_.job_facts->agrees(worker.name, attached));
+  PACELINE_RETURN_IF_ERROR(processes_.job_facts->agrees(worker.name, rank_of(worker), attached));
   if (const auto others = processes_.job_facts->other_constants(attached); !others.empty()) {
     out_.tell_and_remember(
         fmt::format("{} built '{}'{} with other values than the others, and it is not trained; all use one "
@@ -96,7 +96,7 @@ absl::Status WorkerMembership::on_attached(Worker& worker, const WorkerAttached&
 }
 
 // An error is the worker's fault; what is wrong with the job ends the run.
-absl::Status WorkerMembership::learn_job(const WorkerAttached& attached) {
+absl::Status WorkerMembership::learn_job(const Worker& worker, const WorkerAttached& attached) {
   if (attached.dataset_size <= 0) return absl::InvalidArgumentError("the data set is empty");
   absl::Status status = options_.job.check_model(attached.layout);
   if (status.ok()) status = processes_.servers.split(attached.layout);
@@ -106,7 +106,7 @@ absl::Status WorkerMembership::learn_job(const WorkerAttached& attached) {
     course_.fail(status);
     return absl::OkStatus();
   }
-  processes_.job_facts.emplace(attached);
+  processes_.job_facts.emplace(worker.name, rank_of(worker), attached);
   return absl::OkStatus();
 }
 

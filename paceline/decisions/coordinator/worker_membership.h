@@ -84,7 +84,7 @@ class WorkerMembership {
   absl::Status on_out_of_memory(const Worker& worker, const OutOfMemory& said);
   // An error: larger batches would not help, and the worker is sent away.
   absl::Status on_too_few(const Worker& worker, const TooFew& said);
-  absl::Status learn_job(const WorkerAttached& attached);
+  absl::Status learn_job(const Worker& worker, const WorkerAttached& attached);
   HostRank rank_of(const Worker& worker) const;
   bool counts(const Worker& worker, const WorkerReady& ready);
   void send_early_if_it_waits();

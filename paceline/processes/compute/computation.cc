@@ -55,11 +55,7 @@ absl::StatusOr<std::unique_ptr<Computation>> Computation::create(const wire::Wel
   for (auto* const order : {&made->order_, &made->order_ahead_})
     order->emplace(made->job_.seed, made->engine_->samples(), made->engine_->in_order());
   made->layout_ = made->engine_->layout();
-  PACELINE_RETURN_IF_ERROR(made->make_first(welcome.resumed()));
-  made->constants_ = own.constants(made->gradient_->gradient());
-  const std::string& file = made->job_.initial_weights;
-  if (!file.empty() && !welcome.started())
-    PACELINE_RETURN_IF_ERROR(store::read_weights(file, made->layout_, made->gradient_->gradient()));
+  PACELINE_RETURN_IF_ERROR(made->make_first(welcome, own));
   if (std::holds_alternative<policy::LocalSgdSpec>(made->job_.policy)) {
     PACELINE_ASSIGN_OR_RETURN(made->local_, LocalSteps::create(made->layout_, made->job_.optimizer));
     made->share(made->local_->memories());
@@ -87,6 +83,10 @@ wire::WorkerAttached Computation::attached() const {
     attached.mutable_card_memory()->set_card(memory->card);
     attached.mutable_card_memory()->set_free_bytes(memory->free_bytes);
   }
+  if (const auto cuts = engine_->cuts()) {
+    attached.mutable_cuts()->set_digest(cuts->digest);
+    attached.mutable_cuts()->set_libraries(cuts->libraries);
+  }
   // Constants of a file of weights are the same for all workers, whatever their models begin with.
   if (job_.initial_weights.empty()) attached.mutable_constants()->Add(constants_.begin(), constants_.end());
   return attached;
@@ -103,22 +103,25 @@ absl::Status Computation::find_place(const std::string& name) {
   return absl::OkStatus();
 }
 
-absl::Status Computation::make_first(bool resumed) {
-  const bool has_state = engine_->first_steps() > 0 && !resumed;
+absl::Status Computation::make_first(const wire::Welcome& welcome, OwnEngine& own) {
+  const bool has_state = engine_->first_steps() > 0 && !welcome.resumed();
   if (has_state && std::holds_alternative<policy::LocalSgdSpec>(job_.policy))
     PACELINE_RETURN_IF_ERROR(LocalSteps::check_stateless(*engine_));
   PACELINE_RETURN_IF_ERROR(make_gradient(has_state ? ps::state_streams(job_.optimizer.kind) : 0));
-  PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
-  if (!resumed) first_state_ = 0;
-  if (!has_state) return absl::OkStatus();
-  PACELINE_RETURN_IF_ERROR(engine_->first_state(gradient_->first_state()));
-  first_state_ = crc32_of(gradient_->first_state(), engine_->first_steps());
-  return absl::OkStatus();
+  const bool has_weights = !welcome.started() || !own.knows_constants();
+  if (has_weights) PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
+  constants_ = own.constants(gradient_->gradient());
+  if (!welcome.resumed()) first_state_ = 0;
+  if (has_state) {
+    PACELINE_RETURN_IF_ERROR(engine_->first_state(gradient_->first_state()));
+    first_state_ = crc32_of(gradient_->first_state(), engine_->first_steps());
+  }
+  if (welcome.started()) return has_weights || has_state ? make_gradient() : absl::OkStatus();
+  const std::string& file = job_.initial_weights;
+  return file.empty() ? absl::OkStatus() : store::read_weights(file, layout_, gradient_->gradient());
 }
 
-absl::Status Computation::servers_started() {
-  return gradient_->first_state().empty() ? absl::OkStatus() : make_gradient();
-}
+absl::Status Computation::servers_started() { return make_gradient(); }
 
 void Computation::share(std::span<const engine::Memory> memories) {
   for (const engine::Memory& memory : memories) {

@@ -29,8 +29,8 @@ class Computation {
  public:
   // Creates the computation of the device `name` in this job, on `own`; what it sends to other hosts is
   // counted in `traffic`. Both outlive this; `address`: the host's address for stages on other hosts; empty:
-  // they may not reach it. The gradient holds the model's initial weights at first: the servers may start
-  // from them. Errors: everything that can be wrong with the job on this machine.
+  // they may not reach it. Unless the servers have weights, the gradient holds the model's initial ones at
+  // first: they may start from them. Errors: everything that can be wrong with the job on this machine.
   static absl::StatusOr<std::unique_ptr<Computation>> create(const wire::Welcome& welcome,
                                                              const std::string& name,
                                                              const std::string& address, OwnEngine& own,
@@ -46,7 +46,8 @@ class Computation {
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
-  // The servers have taken the first weights, and the optimizer's state: its memory is free. Errors: no memory.
+  // The servers have taken the first weights, and the optimizer's state, whose memory is let go: a stage writes a part
+  // of a gradient only, and often to another worker's. Errors: no memory.
   absl::Status servers_started();
   // The servers keep these parts' weights and gradients in cards' memory: from the next role on these parts of the gradient
   // lie there. Errors: there are no addresses for them.
@@ -101,8 +102,8 @@ class Computation {
   Computation(std::string address, StageTraffic& traffic, PipelineStage::Interrupted interrupted)
       : address_(std::move(address)), traffic_(traffic), interrupted_(std::move(interrupted)) {}
   absl::Status find_place(const std::string& name);
-  // The gradient with the model's first weights and, unless the run was `resumed`, with its optimizer's state.
-  absl::Status make_first(bool resumed);
+  // The gradient. If servers may read them, the model's first weights and its optimizer's state are in it.
+  absl::Status make_first(const wire::Welcome& welcome, OwnEngine& own);
   // `streams`: as GradientWriter::create() says.
   absl::Status make_gradient(int streams = 0);
   void share_gradient(const engine::Memory& memory);

@@ -1,5 +1,6 @@
 #include "paceline/processes/compute/own_engine.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -64,6 +65,13 @@ const std::vector<std::uint32_t>& OwnEngine::constants(std::span<const float> we
         static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size())));
   }
   return *constants_;
+}
+
+bool OwnEngine::knows_constants() const {
+  const std::vector<ps::TensorSpec>& tensors = engine_->layout().tensors();
+  return constants_ || std::none_of(tensors.begin(), tensors.end(), [](const ps::TensorSpec& tensor) {
+           return tensor.kind == ps::TensorKind::kConstant;
+         });
 }
 
 absl::StatusOr<std::unique_ptr<engine::Engine>> OwnEngine::make(const config::JobConfig& job,

@@ -44,6 +44,8 @@ class OwnEngine {
   // CRC-32 of each constant of the engine's layout. `weights`: what its model begins with. A program that is
   // asked again may have counted on; then it is what was there first.
   const std::vector<std::uint32_t>& constants(std::span<const float> weights);
+  // Whether constants() does not look at the weights.
+  bool knows_constants() const;
 
  private:
   absl::StatusOr<std::unique_ptr<engine::Engine>> make(const config::JobConfig& job, const std::string& name,

@@ -10,7 +10,6 @@
 #include "paceline/base/status_macros.h"
 #include "paceline/records/store/crc32.h"
 #include "paceline/records/store/files.h"
-#include "paceline/records/store/safetensors_header.h"
 
 namespace paceline::store {
 
@@ -99,39 +98,6 @@ absl::Status truncated(std::int64_t there, std::int64_t needed) {
   return absl::DataLossError(fmt::format("truncated: {} of {} bytes are there", there, needed));
 }
 
-struct OpenFile {
-  fs::path path;
-  FileDescriptor file;
-  std::int64_t size = 0;
-  std::int64_t data_offset = 0;
-};
-
-absl::Status read_exactly(const OpenFile& in, std::int64_t offset, void* bytes, std::size_t count) {
-  PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(in.file, in.path, offset, bytes, count));
-  const auto there = offset + static_cast<std::int64_t>(got);
-  return got == count ? absl::OkStatus() : truncated(there, offset + static_cast<std::int64_t>(count));
-}
-
-absl::StatusOr<SafetensorsHeader> read_header(OpenFile& in) {
-  std::uint64_t length = 0;
-  if (in.size < kLengthBytes) return truncated(in.size, kLengthBytes);
-  PACELINE_RETURN_IF_ERROR(read_exactly(in, 0, &length, sizeof length));
-  if (length > static_cast<std::uint64_t>(kMaxHeader)) {
-    return absl::DataLossError("not a safetensors file, or its first bytes are damaged");
-  }
-  in.data_offset = kLengthBytes + static_cast<std::int64_t>(length);
-  if (in.data_offset > in.size) return truncated(in.size, in.data_offset);
-  std::string text(length, '\0');
-  PACELINE_RETURN_IF_ERROR(read_exactly(in, kLengthBytes, text.data(), text.size()));
-  PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, parse_header(text));
-  const std::int64_t data = header.tensors.empty() ? 0 : header.tensors.back().end;
-  const std::int64_t there = in.size - in.data_offset;
-  if (there < data)
-    return absl::DataLossError(fmt::format("truncated: {} of {} bytes of data are there", there, data));
-  if (there > data) return absl::DataLossError(fmt::format("damaged: {} bytes too many", there - data));
-  return header;
-}
-
 // A file of another program has neither key, and nothing to check.
 absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   const auto mark = header.metadata.find(kFormatKey);
@@ -148,35 +114,44 @@ absl::Status check_crc(const SafetensorsHeader& header, Crc crc) {
   return absl::OkStatus();
 }
 
-// The tensors are contiguous, from the header to the end.
-absl::Status check_bytes(OpenFile& in) {
-  PACELINE_ASSIGN_OR_RETURN(const SafetensorsHeader header, read_header(in));
-  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
-  std::vector<char> block(static_cast<std::size_t>(std::min(in.size - in.data_offset, kBlockBytes)));
-  for (std::int64_t at = in.data_offset; at < in.size;) {
-    const std::size_t count = static_cast<std::size_t>(std::min<std::int64_t>(in.size - at, kBlockBytes));
-    PACELINE_RETURN_IF_ERROR(read_exactly(in, at, block.data(), count));
-    crc = crc32_after(block.data(), count, crc);
-    at += static_cast<std::int64_t>(count);
+// Gives `take` the parts of tensors in these bytes, which begin at byte `at` of the data. The tensors are contiguous.
+void hand_out(const std::vector<TensorEntry>& tensors, std::int64_t at, std::span<const std::byte> bytes,
+              const SafetensorsReader::Take& take) {
+  const std::int64_t end = at + std::ssize(bytes);
+  auto tensor = std::partition_point(tensors.begin(), tensors.end(),
+                                     [at](const TensorEntry& one) { return one.end <= at; });
+  for (; tensor != tensors.end() && tensor->begin < end; ++tensor) {
+    const std::int64_t from = std::max(at, tensor->begin), to = std::min(end, tensor->end);
+    if (from < to)
+      take(static_cast<std::size_t>(tensor - tensors.begin()), from - tensor->begin,
+           bytes.subspan(static_cast<std::size_t>(from - at), static_cast<std::size_t>(to - from)));
   }
-  return check_crc(header, crc);
 }
 
-// Returns the metadata.
-absl::StatusOr<std::map<std::string, std::string>> read_tensors(OpenFile& in, const TakeTensor& take) {
-  PACELINE_ASSIGN_OR_RETURN(SafetensorsHeader header, read_header(in));
-  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header));
-  for (const TensorEntry& entry : header.tensors) {
-    std::vector<float> data((tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float));
-    PACELINE_RETURN_IF_ERROR(
-        read_exactly(in, in.data_offset + entry.begin, data.data(), tensor_bytes(entry)));
-    crc = crc32_after(data.data(), tensor_bytes(entry), crc);
-    take({entry.name, entry.shape, std::move(data), entry.dtype});
-  }
-  PACELINE_RETURN_IF_ERROR(check_crc(header, crc));
-  header.metadata.erase(kFormatKey);
-  header.metadata.erase(kChecksumKey);
-  return std::move(header.metadata);
+// Room for its bytes.
+std::size_t floats_of(const TensorEntry& entry) {
+  return (tensor_bytes(entry) + sizeof(float) - 1) / sizeof(float);
+}
+
+// Gives the tensors one after the other.
+absl::Status each_of(const SafetensorsReader& reader, const TakeTensor& take) {
+  std::vector<float> data;
+  std::size_t next = 0;  // the first tensor that was not given
+  const auto give_until = [&](std::size_t end) {
+    for (; next < end; ++next) {
+      const TensorEntry& entry = reader.tensors()[next];
+      data.resize(floats_of(entry));
+      take({entry.name, entry.shape, std::exchange(data, {}), entry.dtype});
+    }
+  };
+  PACELINE_RETURN_IF_ERROR(
+      reader.read([&](std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) {
+        give_until(tensor);
+        data.resize(floats_of(reader.tensors()[tensor]));
+        std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(data.data()) + offset);
+      }));
+  give_until(reader.tensors().size());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -196,26 +171,73 @@ absl::Status write_safetensors(const fs::path& path, std::span<const TensorView>
   return absl::IsInvalidArgument(status) ? with_path(path, status) : status;
 }
 
+absl::StatusOr<SafetensorsReader> SafetensorsReader::open(const fs::path& path) {
+  SafetensorsReader made;
+  made.path_ = path;
+  PACELINE_ASSIGN_OR_RETURN(made.file_, open_to_read(path, made.size_));
+  PACELINE_RETURN_IF_ERROR(of_content(path, made.read_header()));
+  return made;
+}
+
+absl::Status SafetensorsReader::read(const Take& take) const { return of_content(path_, read_data(take)); }
+
+absl::Status SafetensorsReader::read_exactly(std::int64_t offset, void* bytes, std::size_t count) const {
+  PACELINE_ASSIGN_OR_RETURN(const std::size_t got, read_at(file_, path_, offset, bytes, count));
+  const auto there = offset + static_cast<std::int64_t>(got);
+  return got == count ? absl::OkStatus() : truncated(there, offset + static_cast<std::int64_t>(count));
+}
+
+absl::Status SafetensorsReader::read_header() {
+  std::uint64_t length = 0;
+  if (size_ < kLengthBytes) return truncated(size_, kLengthBytes);
+  PACELINE_RETURN_IF_ERROR(read_exactly(0, &length, sizeof length));
+  if (length > static_cast<std::uint64_t>(kMaxHeader))
+    return absl::DataLossError("not a safetensors file, or its first bytes are damaged");
+  data_offset_ = kLengthBytes + static_cast<std::int64_t>(length);
+  if (data_offset_ > size_) return truncated(size_, data_offset_);
+  std::string text(length, '\0');
+  PACELINE_RETURN_IF_ERROR(read_exactly(kLengthBytes, text.data(), text.size()));
+  PACELINE_ASSIGN_OR_RETURN(header_, parse_header(text));
+  const std::int64_t data = header_.tensors.empty() ? 0 : header_.tensors.back().end;
+  const std::int64_t there = size_ - data_offset_;
+  if (there < data)
+    return absl::DataLossError(fmt::format("truncated: {} of {} bytes of data are there", there, data));
+  if (there > data) return absl::DataLossError(fmt::format("damaged: {} bytes too many", there - data));
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsReader::read_data(const Take& take) const {
+  PACELINE_ASSIGN_OR_RETURN(Crc crc, crc_of_header(header_));
+  const std::int64_t end = size_ - data_offset_;
+  std::vector<std::byte> block(static_cast<std::size_t>(std::min(end, kBlockBytes)));
+  for (std::int64_t at = 0; at < end; at += std::ssize(block)) {
+    block.resize(static_cast<std::size_t>(std::min(end - at, kBlockBytes)));
+    PACELINE_RETURN_IF_ERROR(read_exactly(data_offset_ + at, block.data(), block.size()));
+    crc = crc32_after(block.data(), block.size(), crc);
+    hand_out(header_.tensors, at, block, take);
+  }
+  return check_crc(header_, crc);
+}
+
 absl::StatusOr<SafetensorsFile> read_safetensors(const fs::path& path) {
-  OpenFile in{path, FileDescriptor(), 0, 0};
-  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
+  PACELINE_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::open(path));
   SafetensorsFile file;
-  auto metadata = read_tensors(in, [&](Tensor tensor) { file.tensors.push_back(std::move(tensor)); });
-  if (!metadata.ok()) return of_content(path, metadata.status());
-  file.metadata = *std::move(metadata);
+  PACELINE_RETURN_IF_ERROR(
+      each_of(reader, [&](Tensor tensor) { file.tensors.push_back(std::move(tensor)); }));
+  file.metadata = reader.metadata();
+  file.metadata.erase(kFormatKey);
+  file.metadata.erase(kChecksumKey);
   return file;
 }
 
 absl::Status each_tensor(const fs::path& path, const TakeTensor& take) {
-  OpenFile in{path, FileDescriptor(), 0, 0};
-  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
-  return of_content(path, read_tensors(in, take).status());
+  PACELINE_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::open(path));
+  return each_of(reader, take);
 }
 
 absl::Status check_safetensors(const fs::path& path) {
-  OpenFile in{path, FileDescriptor(), 0, 0};
-  PACELINE_ASSIGN_OR_RETURN(in.file, open_to_read(path, in.size));
-  return of_content(path, check_bytes(in));
+  PACELINE_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::open(path));
+  return reader.read([](std::size_t, std::int64_t, std::span<const std::byte>) {});
 }
 
 }  // namespace paceline::store

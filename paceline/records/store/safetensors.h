@@ -6,6 +6,7 @@
 // well.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,6 +20,7 @@
 
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/records/store/files.h"
+#include "paceline/records/store/safetensors_header.h"
 
 namespace paceline::store {
 
@@ -50,8 +52,38 @@ absl::Status write_safetensors(FileSink& file, std::span<const TensorView> tenso
 absl::Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// Errors: DataLoss if the file is truncated or damaged; Unimplemented if it has a type that base/dtype.h does
-// not have; FailedPrecondition if another version of Paceline wrote it, in another format.
+// A file that is read a piece at a time. Errors: DataLoss if it is truncated or damaged; Unimplemented if it has a type
+// that base/dtype.h does not have; FailedPrecondition if another version of Paceline wrote it, in another format.
+class SafetensorsReader {
+ public:
+  // Reads the header alone.
+  static absl::StatusOr<SafetensorsReader> open(const std::filesystem::path& path);
+
+  // In the order of the file.
+  const std::vector<TensorEntry>& tensors() const { return header_.tensors; }
+  // With the checksum.
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+
+  // Some bytes of the tensor of that number, which lie `offset` bytes behind its first one.
+  using Take = std::function<void(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes)>;
+  // Gives all bytes of the file, in its order. They are worth nothing if it ends with an error: the checksum is known
+  // last.
+  absl::Status read(const Take& take) const;
+
+ private:
+  SafetensorsReader() = default;
+  absl::Status read_header();
+  absl::Status read_data(const Take& take) const;
+  absl::Status read_exactly(std::int64_t offset, void* bytes, std::size_t count) const;
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  std::int64_t size_ = 0;
+  std::int64_t data_offset_ = 0;
+  SafetensorsHeader header_;
+};
+
+// Errors: those of SafetensorsReader.
 absl::StatusOr<SafetensorsFile> read_safetensors(const std::filesystem::path& path);
 
 using TakeTensor = std::function<void(Tensor)>;

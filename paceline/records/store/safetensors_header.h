@@ -1,5 +1,4 @@
-// The header of a safetensors file: JSON with the place of each tensor in the data after it. For
-// safetensors.cc only. Pure.
+// The header of a safetensors file: JSON with the place of each tensor in the data after it. Pure.
 #pragma once
 
 #include <cstdint>

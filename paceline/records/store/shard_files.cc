@@ -131,9 +131,9 @@ absl::StatusOr<std::vector<float>> take_flat(Tensors& tensors, const ps::Layout&
 }
 
 template <class Number>
-std::optional<Number> number_of(const SafetensorsFile& file, const char* key) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end()) return std::nullopt;
+std::optional<Number> number_of(const std::map<std::string, std::string>& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return std::nullopt;
   const char* end = found->second.data() + found->second.size();
   Number number{};
   const auto [stopped, error] = std::from_chars(found->second.data(), end, number);
@@ -150,10 +150,11 @@ absl::StatusOr<std::vector<float>> read_weights(const fs::path& path, const ps::
 }
 
 absl::StatusOr<ps::OptimizerState> read_optimizer(const fs::path& path, const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(OptimizerFile file, read_optimizer_file(path));
+  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
+  PACELINE_ASSIGN_OR_RETURN(const OptimizerFacts facts, optimizer_facts(path, file.metadata));
   Tensors tensors(path, std::move(file.tensors));
-  ps::OptimizerState state{{}, file.fractions};
-  for (std::size_t k = 0; k < file.streams; ++k) {
+  ps::OptimizerState state{{}, facts.fractions};
+  for (std::size_t k = 0; k < facts.streams; ++k) {
     PACELINE_ASSIGN_OR_RETURN(std::vector<float> stream, take_flat(tensors, layout, stream_name, k));
     state.streams.push_back(std::move(stream));
   }
@@ -186,14 +187,14 @@ fs::path optimizer_file(const fs::path& directory, int index, int count) {
   return directory / optimizer_name(index, count);
 }
 
-absl::StatusOr<OptimizerFile> read_optimizer_file(const fs::path& path) {
-  PACELINE_ASSIGN_OR_RETURN(SafetensorsFile file, read_safetensors(path));
-  const auto fractions = number_of<double>(file, kFractions);
-  const auto streams = number_of<int>(file, kStreams);
+absl::StatusOr<OptimizerFacts> optimizer_facts(const fs::path& path,
+                                               const std::map<std::string, std::string>& metadata) {
+  const auto fractions = number_of<double>(metadata, kFractions);
+  const auto streams = number_of<int>(metadata, kStreams);
   const bool sane = fractions && std::isfinite(*fractions) && *fractions >= 0 && streams && *streams >= 0 &&
                     *streams <= kMaxStreams;
   if (!sane) return another_model(path, "is not optimizer state");
-  return OptimizerFile{*fractions, static_cast<std::size_t>(*streams), std::move(file.tensors)};
+  return OptimizerFacts{*fractions, static_cast<std::size_t>(*streams)};
 }
 
 namespace {

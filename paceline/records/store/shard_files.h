@@ -11,7 +11,9 @@
 // type than float32 in the program, the metadata of the weights say so: "dtype.<tensor>" is "float16".
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,20 +59,24 @@ absl::StatusOr<ShardContents> read_shard(CheckpointFiles& files, int index, int 
 absl::StatusOr<ShardContents> read_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
 
-// The contents of one optimizer file: the streams' tensors, under the names above.
-struct OptimizerFile {
+// The metadata of an optimizer file.
+struct OptimizerFacts {
   double fractions = 0;
   std::size_t streams = 0;
-  std::vector<Tensor> tensors;
 };
-// Errors: DataLoss; InvalidArgument if the file is none; NotFound.
-absl::StatusOr<OptimizerFile> read_optimizer_file(const std::filesystem::path& path);
+// Errors: InvalidArgument if these are of another file.
+absl::StatusOr<OptimizerFacts> optimizer_facts(const std::filesystem::path& path,
+                                               const std::map<std::string, std::string>& metadata);
 
 // Like read_shard(), but the checkpoint may have another number of shards: then the parts that belong to
-// `layout` are gathered from the files of all of them. Errors: the same.
+// `layout` are gathered from the files of all of them. Memory is needed for these parts alone, and of a file that has
+// none of them only the header is read. Errors: the same.
 absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int count,
                                          const ps::Layout& layout);
 absl::StatusOr<ShardContents> load_shard(const std::filesystem::path& directory, int index, int count,
                                          const ps::Layout& layout);
+// The weights alone, gathered from the files of however many shards: layout.size() floats. Errors: the same.
+absl::StatusOr<std::vector<float>> load_weights(const std::filesystem::path& directory,
+                                                const ps::Layout& layout);
 
 }  // namespace paceline::store

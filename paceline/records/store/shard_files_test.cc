@@ -286,5 +286,51 @@ TEST(LoadShard, GathersWhatWasCutOtherwise) {
   EXPECT_TRUE(absl::IsNotFound(load_shard(empty.path(), 1, 1, whole).status()));
 }
 
+// Changes the last byte, so that the header says another checksum.
+void damage(const std::filesystem::path& path) {
+  std::string bytes = *read_file(path, 10000);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  ASSERT_TRUE(atomic_write(path, bytes).ok());
+}
+
+TEST(LoadShard, ReadsTheFilesAloneThatHaveSomethingOfIt) {
+  const TestDirectory directory;
+  const ps::Layout whole = sample_layout();
+  const auto there = whole.split_evenly(4), now = whole.split_evenly(2);
+  ASSERT_EQ(there.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::vector<float> values = flat(there[i], static_cast<float>(100 * i));
+    ASSERT_TRUE(
+        write_shard(directory.path(), static_cast<int>(i) + 1, 4, there[i], values, {{values}, 0}).ok());
+  }
+  damage(weights_file(directory.path(), 1, 4));
+  damage(optimizer_file(directory.path(), 1, 4));
+  EXPECT_TRUE(absl::IsDataLoss(load_shard(directory.path(), 1, 2, now[0]).status()));
+  const auto second = load_shard(directory.path(), 2, 2, now[1]);
+  EXPECT_TRUE(second.ok()) << second.status();
+}
+
+TEST(LoadWeights, ReadsNoStateOfTheOptimizer) {
+  for (const int count : {1, 3}) {
+    const TestDirectory directory;
+    const ps::Layout whole = sample_layout();
+    const std::vector<float> weights = flat(whole, 1);
+    const auto parts = whole.split_evenly(count);
+    std::int64_t begin = 0;
+    for (int i = 0; i < count; ++i) {
+      const ps::Layout& part = parts[static_cast<std::size_t>(i)];
+      const std::vector<float> own(weights.begin() + begin, weights.begin() + begin + part.size());
+      ASSERT_TRUE(write_shard(directory.path(), i + 1, count, part, own, {{own}, 0}).ok());
+      begin += part.size();
+      std::filesystem::remove(optimizer_file(directory.path(), i + 1, count));
+    }
+    const auto found = load_weights(directory.path(), whole);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, weights);
+    damage(weights_file(directory.path(), count, count));
+    EXPECT_TRUE(absl::IsDataLoss(load_weights(directory.path(), whole).status()));
+  }
+}
+
 }  // namespace
 }  // namespace paceline::store

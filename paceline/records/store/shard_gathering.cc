@@ -2,9 +2,13 @@
 // together from the tensors and pieces in the files.
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,25 +22,69 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// All floats of one kind (weights, or one stream) in the files, by tensor and place.
-class Floats {
+// Bytes of a tensor in a file, and where they are wanted.
+struct Wanted {
+  std::int64_t offset = 0;  // distance of the first one from the start of the tensor
+  std::int64_t bytes = 0;
+  float* to = nullptr;
+};
+
+// A file of the checkpoint, and what is wanted of each of its tensors.
+class PartFile {
  public:
-  void add(const std::string& name, const Tensor& tensor) {
-    const ps::PieceName piece = ps::piece_named(name);
-    Source& source = sources_[piece.tensor];
-    source.pieces[piece.begin] = tensor.data;
-    source.floats += static_cast<std::int64_t>(tensor.data.size());
-    if (piece.whole) source.shape = tensor.shape;
-    source.dtype = tensor.dtype;
+  explicit PartFile(SafetensorsReader reader)
+      : reader_(std::move(reader)), wanted_(reader_.tensors().size()) {}
+
+  const std::vector<TensorEntry>& tensors() const { return reader_.tensors(); }
+  void want(std::size_t tensor, std::int64_t floats_before, std::int64_t floats, float* to) {
+    constexpr std::int64_t kFloat = sizeof(float);
+    const TensorEntry& entry = tensors()[tensor];
+    const std::int64_t offset = floats_before * kFloat;
+    wanted_[tensor].push_back({offset, std::min(floats * kFloat, entry.end - entry.begin - offset), to});
+  }
+  absl::Status read() const {
+    const bool has_none =
+        std::all_of(wanted_.begin(), wanted_.end(), [](const auto& list) { return list.empty(); });
+    if (has_none) return absl::OkStatus();
+    return reader_.read([this](std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) {
+      for (const Wanted& one : wanted_[tensor]) {
+        const std::int64_t begin = std::max(offset, one.offset);
+        const std::int64_t end = std::min(offset + std::ssize(bytes), one.offset + one.bytes);
+        if (begin < end)
+          std::copy_n(bytes.begin() + (begin - offset), end - begin,
+                      reinterpret_cast<std::byte*>(one.to) + (begin - one.offset));
+      }
+    });
   }
 
-  // `constants`: whether constants are among them.
-  absl::StatusOr<std::vector<float>> of(const ps::Layout& layout, const std::string& where,
-                                        bool constants) const {
+ private:
+  SafetensorsReader reader_;
+  std::vector<std::vector<Wanted>> wanted_;
+};
+
+// The places of all floats of one kind (weights, or one stream) in the files, by tensor.
+class Places {
+ public:
+  // `name`: of a tensor, or a piece of one, that is the tensor of that number in that file.
+  void add(const std::string& name, std::size_t file, std::size_t tensor, const TensorEntry& entry) {
+    constexpr std::int64_t kFloat = sizeof(float);
+    const ps::PieceName piece = ps::piece_named(name);
+    const std::int64_t floats = (entry.end - entry.begin + kFloat - 1) / kFloat;
+    Source& source = sources_[piece.tensor];
+    source.pieces[piece.begin] = {file, tensor, floats};
+    source.floats += floats;
+    if (piece.whole) source.shape = entry.shape;
+    source.dtype = entry.dtype;
+  }
+
+  // Tells the files what `layout` needs of them, and where in the result, which is zero yet. `constants`: whether
+  // constants are among them.
+  absl::StatusOr<std::vector<float>> want(const ps::Layout& layout, const std::string& where, bool constants,
+                                          std::vector<PartFile>& files) const {
     std::vector<float> flat(static_cast<std::size_t>(layout.size()));
     for (const ps::TensorSpec& spec : layout.tensors()) {
       if (spec.kind == ps::TensorKind::kConstant && !constants) continue;
-      if (!copy(spec, flat.data() + spec.offset)) {
+      if (!want(spec, flat.data() + spec.offset, files)) {
         return absl::InvalidArgumentError(fmt::format(
             "{}: has not all of tensor '{}', or another shape or type of it; a run goes on with the "
             "model, the optimizer and the release of Paceline that it began with",
@@ -47,14 +95,19 @@ class Floats {
   }
 
  private:
+  struct Piece {
+    std::size_t file = 0;
+    std::size_t tensor = 0;
+    std::int64_t floats = 0;
+  };
   struct Source {
-    std::map<std::int64_t, std::vector<float>> pieces;  // keyed by the index of their first float
+    std::map<std::int64_t, Piece> pieces;  // keyed by the index of their first float
     std::int64_t floats = 0;
     std::vector<std::int64_t> shape{-1};  // known if the whole tensor is in one file
     ps::Dtype dtype = ps::Dtype::kFloat32;
   };
 
-  bool copy(const ps::TensorSpec& spec, float* to) const {
+  bool want(const ps::TensorSpec& spec, float* to, std::vector<PartFile>& files) const {
     const ps::PieceName wanted = ps::piece_named(spec.name);
     const auto found = sources_.find(wanted.tensor);
     if (found == sources_.end()) return false;
@@ -71,10 +124,9 @@ class Floats {
       if (piece == source.pieces.begin()) return false;
       --piece;
       const std::int64_t offset = at - piece->first;
-      const auto there = static_cast<std::int64_t>(piece->second.size());
-      if (offset >= there) return false;
-      const std::int64_t count = std::min(there - offset, end - at);
-      std::copy_n(piece->second.begin() + offset, count, to + (at - wanted.begin));
+      if (offset >= piece->second.floats) return false;
+      const std::int64_t count = std::min(piece->second.floats - offset, end - at);
+      files[piece->second.file].want(piece->second.tensor, offset, count, to + (at - wanted.begin));
       at += count;
     }
     return true;
@@ -96,32 +148,55 @@ absl::StatusOr<int> shards_of(CheckpointFiles& files) {
   return absl::NotFoundError(fmt::format("{}: holds no weights", files.where()));
 }
 
-absl::StatusOr<ShardContents> gather(CheckpointFiles& files, const ps::Layout& layout) {
-  PACELINE_ASSIGN_OR_RETURN(const int count, shards_of(files));
-  Floats weights;
-  std::vector<Floats> streams;
-  ShardContents shard;
+absl::StatusOr<std::vector<float>> gather_weights(CheckpointFiles& files, const ps::Layout& layout, int count,
+                                                  std::vector<PartFile>& parts) {
+  Places places;
   for (int index = 1; index <= count; ++index) {
-    PACELINE_ASSIGN_OR_RETURN(const fs::path weights_path, files.to_read(weights_name(index, count)));
-    PACELINE_ASSIGN_OR_RETURN(const SafetensorsFile file, read_safetensors(weights_path));
-    for (const Tensor& tensor : file.tensors) weights.add(tensor.name, tensor);
-    PACELINE_ASSIGN_OR_RETURN(const fs::path optimizer_path, files.to_read(optimizer_name(index, count)));
-    PACELINE_ASSIGN_OR_RETURN(const OptimizerFile optimizer, read_optimizer_file(optimizer_path));
-    shard.optimizer.fractions = optimizer.fractions;
-    streams.resize(std::max(streams.size(), optimizer.streams));
-    for (std::size_t k = 0; k < optimizer.streams; ++k) {
+    PACELINE_ASSIGN_OR_RETURN(const fs::path path, files.to_read(weights_name(index, count)));
+    PACELINE_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::open(path));
+    for (std::size_t i = 0; i < reader.tensors().size(); ++i)
+      places.add(reader.tensors()[i].name, parts.size(), i, reader.tensors()[i]);
+    parts.emplace_back(std::move(reader));
+  }
+  return places.want(layout, files.where(), true, parts);
+}
+
+absl::StatusOr<ps::OptimizerState> gather_state(CheckpointFiles& files, const ps::Layout& layout, int count,
+                                                std::vector<PartFile>& parts) {
+  ps::OptimizerState state;
+  std::vector<Places> streams;
+  for (int index = 1; index <= count; ++index) {
+    PACELINE_ASSIGN_OR_RETURN(const fs::path path, files.to_read(optimizer_name(index, count)));
+    PACELINE_ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::open(path));
+    PACELINE_ASSIGN_OR_RETURN(const OptimizerFacts facts, optimizer_facts(path, reader.metadata()));
+    state.fractions = facts.fractions;
+    streams.resize(std::max(streams.size(), facts.streams));
+    for (std::size_t k = 0; k < facts.streams; ++k) {
       const std::string suffix = fmt::format(".{}", k);
-      for (const Tensor& tensor : optimizer.tensors) {
-        if (tensor.name.ends_with(suffix))
-          streams[k].add(tensor.name.substr(0, tensor.name.size() - suffix.size()), tensor);
+      for (std::size_t i = 0; i < reader.tensors().size(); ++i) {
+        const TensorEntry& entry = reader.tensors()[i];
+        if (!entry.name.ends_with(suffix)) continue;
+        streams[k].add(entry.name.substr(0, entry.name.size() - suffix.size()), parts.size(), i, entry);
       }
     }
+    parts.emplace_back(std::move(reader));
   }
-  PACELINE_ASSIGN_OR_RETURN(shard.weights, weights.of(layout, files.where(), true));
-  for (const Floats& stream : streams) {
-    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.of(layout, files.where(), false));
-    shard.optimizer.streams.push_back(std::move(flat));
+  for (const Places& stream : streams) {
+    PACELINE_ASSIGN_OR_RETURN(std::vector<float> flat, stream.want(layout, files.where(), false, parts));
+    state.streams.push_back(std::move(flat));
   }
+  return state;
+}
+
+absl::StatusOr<ShardContents> gather(CheckpointFiles& files, const ps::Layout& layout, bool with_state) {
+  PACELINE_ASSIGN_OR_RETURN(const int count, shards_of(files));
+  std::vector<PartFile> parts;
+  ShardContents shard;
+  PACELINE_ASSIGN_OR_RETURN(shard.weights, gather_weights(files, layout, count, parts));
+  if (with_state) {
+    PACELINE_ASSIGN_OR_RETURN(shard.optimizer, gather_state(files, layout, count, parts));
+  }
+  for (const PartFile& part : parts) PACELINE_RETURN_IF_ERROR(part.read());
   return shard;
 }
 
@@ -131,7 +206,7 @@ absl::StatusOr<ShardContents> load_shard(CheckpointFiles& files, int index, int 
                                          const ps::Layout& layout) {
   absl::StatusOr<ShardContents> own = read_shard(files, index, count, layout);
   if (!absl::IsNotFound(own.status()) && !absl::IsInvalidArgument(own.status())) return own;
-  absl::StatusOr<ShardContents> gathered = gather(files, layout);
+  absl::StatusOr<ShardContents> gathered = gather(files, layout, true);
   // If the shard's own files are there, their error says more.
   return gathered.ok() || absl::IsNotFound(own.status()) ? gathered : own;
 }
@@ -140,6 +215,12 @@ absl::StatusOr<ShardContents> load_shard(const fs::path& directory, int index, i
                                          const ps::Layout& layout) {
   FolderFiles files(directory);
   return load_shard(files, index, count, layout);
+}
+
+absl::StatusOr<std::vector<float>> load_weights(const fs::path& directory, const ps::Layout& layout) {
+  FolderFiles files(directory);
+  PACELINE_ASSIGN_OR_RETURN(ShardContents gathered, gather(files, layout, false));
+  return std::move(gathered.weights);
 }
 
 }  // namespace paceline::store

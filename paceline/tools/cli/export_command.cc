@@ -189,25 +189,25 @@ absl::Status export_weights(const ExportOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const Exported model, model_of(paths));
   // A run that trains may delete a checkpoint while it is read: then there is a newer one.
   constexpr int kTries = 3;
-  absl::StatusOr<store::ShardContents> contents = absl::NotFoundError("");
+  absl::StatusOr<std::vector<float>> weights = absl::NotFoundError("");
   Version version;
-  for (int i = 0; i < kTries && !contents.ok(); ++i) {
+  for (int i = 0; i < kTries && !weights.ok(); ++i) {
     const auto newest = store::newest_whole_checkpoint(paths.root);
     if (!newest.ok()) {
-      contents = newest.status();
+      weights = newest.status();
       continue;
     }
     version = newest->checkpoint.state.controller.version;
-    contents = store::load_shard(newest->checkpoint.directory, 1, 1, model.layout);
+    weights = store::load_weights(newest->checkpoint.directory, model.layout);
   }
-  PACELINE_RETURN_IF_ERROR(contents.status());
+  PACELINE_RETURN_IF_ERROR(weights.status());
   std::size_t count = 0;
   if (options.trainable) {
-    PACELINE_ASSIGN_OR_RETURN(count, write_trained(model, contents->weights, options.file));
+    PACELINE_ASSIGN_OR_RETURN(count, write_trained(model, *weights, options.file));
   } else {
     PACELINE_ASSIGN_OR_RETURN(const std::vector<store::Tensor> frozen, frozen_of(model, paths));
-    PACELINE_ASSIGN_OR_RETURN(
-        count, write_weights(model.layout, contents->weights, frozen, model.aliases, options.file));
+    PACELINE_ASSIGN_OR_RETURN(count,
+                              write_weights(model.layout, *weights, frozen, model.aliases, options.file));
   }
   launch::print(stdout, fmt::format("{}: {} tensors of version {}\n", options.file, count, version));
   return absl::OkStatus();

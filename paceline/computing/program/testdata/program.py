@@ -179,7 +179,8 @@ while line := stream.readline():
             how = ""
         if how == "model-exit":
             sys.exit("no model today")
-        send(**model(), **({"units": UNITS} if message["stages"] else {}))
+        units = {"uncut": "its blocks are not to be found"} if how == "uncut" else {"units": UNITS}
+        send(**model(), **(units if message["stages"] else {}))
     elif kind == "layout":
         offsets = message["offsets"]
     elif kind == "map":
