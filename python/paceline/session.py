@@ -72,6 +72,12 @@ def _read_start(channel: Channel) -> Session:
             f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
             f"{PROTOCOL}; install the package of the same release",
         )
+    version = start.get("version", __version__)
+    if version != __version__:
+        raise PacelineError(
+            f"the executable `paceline` is {version}, and the Python package is {__version__}; install the package "
+            "of the same release"
+        )
     frozen = dict(start.get("frozen") or {})
     return Session(
         channel=channel,
