@@ -378,8 +378,8 @@ std::string last_line(std::span<const PlacedRun> weights) {
   return line({{"type", "last"}, {"weights", json_of(weights)}});
 }
 
-std::string end_line(const std::string& why, bool failed) {
-  return line({{"type", "end"}, {"why", why}, {"failed", failed}});
+std::string end_line(const std::string& why, bool failed, bool first) {
+  return line({{"type", "end"}, {"why", why}, {"failed", failed}, {"first", first}});
 }
 
 absl::StatusOr<Answer> parse_answer(const std::string& text) {
