@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -18,7 +19,7 @@ from .channel import Message
 from .cuts import CannotCut, Cuts, find_cuts, libraries
 from .device_binding import DeviceBinding
 from .device_memory import card_that_shares, driver
-from .devices import count_at_first, evaluates_elsewhere, is_stand_in
+from .devices import VARIABLE, count_at_first, evaluates_elsewhere, is_stand_in, number_of_gpu
 from .errors import PacelineError
 from .evaluation import takes_model
 from .failures import where_in
@@ -223,7 +224,10 @@ def _to_measure(
 def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
     """The device that this process computes on. A whole model is moved there. A stage and a profile move parts."""
     home = next(model.parameters()).device
-    if wishes.device is None or wishes.device == home:
+    if wishes.device is None:
+        _check_gpu(session, model)
+        return home
+    if wishes.device == home:
         return home
     if session.stages and not evaluates_elsewhere(session):
         return torch.device(wishes.device) if session.role == "worker" or session.profile > 0 else home
@@ -238,6 +242,21 @@ def _place(session: Session, model: nn.Module, wishes: Wishes) -> torch.device:
             else "cut it into stages (docs/python.md, A model over several devices)"
         )
     )
+
+
+def _check_gpu(session: Session, model: nn.Module) -> None:
+    """PyTorch's own default is the first GPU. All workers would compute there, and the other GPUs idle."""
+    if session.role not in ("worker", "follower") or session.stages or os.environ.get(VARIABLE):
+        return
+    places = {parameter.device for parameter in model.parameters()}
+    if places != {torch.device("cuda", 0)}:
+        return
+    own = number_of_gpu(torch.cuda.device_count())
+    if own != 0:
+        raise PacelineError(
+            f"the model is on cuda:0, which another worker has, and this worker's GPU is cuda:{own}; build the model "
+            "on paceline.device(), or set PACELINE_DEVICE=cuda:0 if workers are to share that GPU"
+        )
 
 
 def _made_current(device: torch.device) -> torch.device:

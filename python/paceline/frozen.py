@@ -97,9 +97,16 @@ class Frozen:
         others = [name for name, one in self.digests().items() if before.get(name, one) != one]
         if others:
             some = f"{others[0]} and {len(others) - 1} more tensors are" if len(others) > 1 else f"{others[0]} is"
+            is_kept = os.path.exists(os.path.join(folder, VALUES))
             raise PacelineError(
                 f"{some} frozen, with other values in this process than when the run began; before join(), load the "
                 "same file as then, or seed the model (torch.manual_seed) before you build it"
+                + (
+                    f"; if another processor or another PyTorch computes them now: paceline export {folder} "
+                    "model.safetensors, then --resume with --set model.weights=model.safetensors"
+                    if is_kept
+                    else ""
+                )
             )
 
     def keep(self, folder: str, values: bool, first: bool) -> None:

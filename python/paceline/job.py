@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -21,7 +20,7 @@ from .frozen import Frozen
 from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
-from .leaving import Leaving
+from .leaving import Leaving, end_program, without_batches
 from .loading import Drawn, Load
 from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
@@ -123,6 +122,11 @@ class Job(Unsized):
         reporter.way_out = self._way_out
 
     # The program calls these.
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes what one of them writes: w0, and at the end one of the workers left."""
+        return self._session.is_first
 
     def __iter__(self) -> Iterator[Any]:
         if self._over:
@@ -417,12 +421,13 @@ class Job(Unsized):
             reporter.done = True
             self._channel.close()
         else:
-            reporter.job_is_over()
+            self._session.first = message.get("first")
+            reporter.job_is_over(None if self._stepped else without_batches(self.role))
         try:
             self._let_go(message)
         finally:
             if message.get("failed"):
-                raise SystemExit(f"paceline: this program ends before the job is done: {message.get('why', '')}")
+                end_program(f"this program ends before the job is done: {message.get('why', '')}")
 
     def _let_go(self, message: Message) -> None:
         if self._loader is not None:
@@ -435,12 +440,7 @@ class Job(Unsized):
         if self._team is not None:
             self._team.end(message)
         if self._loader is not None and not self._has_last and not message.get("failed"):
-            print(
-                "paceline: the job's last weights did not come in time, so this model has those of a step before; "
-                "`paceline export` writes the last ones",
-                file=sys.stderr,
-                flush=True,
-            )
+            self._leaving.say_that_weights_are_old()
 
     def _send(self, message: Message) -> None:
         if self._loader is not None and message["type"] in ("stepped", "finished"):

@@ -10,7 +10,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Callable, NoReturn
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -68,6 +68,13 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
             "the executable `paceline` is not beside this Python, in the package or in PATH; set PACELINE to its path"
         )
     command = [executable, "run", "--python", sys.executable, *program, "--", *own_arguments()]
+    if _is_watched():
+        print(
+            "paceline: the debugger or profiler of this process ends here, as each worker starts the script anew; "
+            "start it in the script, before the loop over the job",
+            file=sys.stderr,
+        )
+    _pass_options_on()
     _pass_on(describe())
     _release()
     _flush()
@@ -78,14 +85,34 @@ def launch(describe: Callable[[], str | None] = lambda: None) -> NoReturn:
         _stop(f"cannot start {executable}: {error.strerror}")
 
 
-def leave_at_once() -> NoReturn:
-    """Ends a program that was only asked what its model is, without its `finally:` parts and what it has in atexit.
+def leave_at_once(status: int = 0) -> NoReturn:
+    """Ends a program whose model is not trained, without its `finally:` parts and what it has in atexit.
 
-    These may write the untrained model over a file that the program wrote before.
+    These may write the model over a file that the program wrote before.
     """
     _release()
     _flush()
-    os._exit(0)
+    os._exit(status)
+
+
+def _is_watched() -> bool:
+    """Whether a debugger, a profiler or a measurement of coverage has this process."""
+    monitoring: Any = getattr(sys, "monitoring", None)  # Python 3.12
+    numbers = () if monitoring is None else (monitoring.DEBUGGER_ID, monitoring.COVERAGE_ID, monitoring.PROFILER_ID)
+    tools = [monitoring.get_tool(number) for number in numbers]
+    return sys.gettrace() is not None or sys.getprofile() is not None or any(tools)
+
+
+def _pass_options_on() -> None:
+    """Options that Python was given, for the processes in which the program is started again."""
+    said = {
+        "PYTHONOPTIMIZE": sys.flags.optimize,
+        "PYTHONDEVMODE": int(sys.flags.dev_mode),
+        "PYTHONUTF8": sys.flags.utf8_mode,
+    }
+    os.environ.update({name: str(value) for name, value in said.items() if value})
+    if sys.warnoptions:
+        os.environ["PYTHONWARNINGS"] = ",".join(sys.warnoptions)
 
 
 def _flush() -> None:
@@ -98,7 +125,8 @@ def _flush() -> None:
 def _release() -> None:
     """Ends this program's processes and removes its temporary folders, as the end of Python would.
 
-    exec() does none of that, and the program makes them again when it is started again.
+    exec() does none of that, and the program makes them again when it is started again. What it has in atexit
+    is left out: that may be for the end of a training.
     """
     with contextlib.suppress(ValueError):  # another thread than the main one may set no handlers
         # Clusters warn by these signals, which would end a process without a handler before it has one.

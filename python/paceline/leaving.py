@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from typing import Any, NoReturn
+from typing import Any, Callable, NoReturn
 
 from .failures import Failure, where_of
+from .launching import leave_at_once
 from .reporting import reporter
 
 _GRACE_S = 2.0
@@ -41,7 +42,7 @@ class Leaving:
         )
         if not reporter.done:
             reporter.tell(Failure(text, where_of(None)))
-        raise SystemExit(f"paceline: {text}")
+        end_program(text)
 
     def say_that_it_is_over(self) -> None:
         if not self._said_over:
@@ -53,6 +54,14 @@ class Leaving:
                 flush=True,
             )
 
+    def say_that_weights_are_old(self) -> None:
+        print(
+            "paceline: the job's last weights did not come in time, so this model has those of a step before; "
+            "`paceline export` writes the last ones",
+            file=sys.stderr,
+            flush=True,
+        )
+
     def _exit(self) -> None:
         if reporter.done or reporter.over:
             return
@@ -61,6 +70,24 @@ class Leaving:
         else:
             print(f"paceline: {self._failure.text}", file=sys.stderr, flush=True)
             reporter.tell(self._failure)
+
+
+def end_program(why: str) -> NoReturn:
+    """Ends the program before its job is done, whichever of its threads calls this.
+
+    Python ignores a SystemExit of another thread than the main one, which would go on and might save the model.
+    """
+    if threading.current_thread() is threading.main_thread():
+        raise SystemExit(f"paceline: {why}")
+    print(f"paceline: {why}", file=sys.stderr)
+    leave_at_once(1)
+
+
+def without_batches(role: str) -> Callable[[BaseException], str]:
+    """The end of the line about an error behind a loop that had no batches."""
+    loop = "the evaluator runs these lines too, and its loop has" if role == "evaluator" else "this worker's loop had"
+    hint = f"; {loop} no batches: write `if job.is_first:` before them, or give the name a value before the loop"
+    return lambda error: hint if isinstance(error, NameError) else ""
 
 
 def _in_hand(thread: int) -> Exception | None:

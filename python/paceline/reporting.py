@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Callable
@@ -19,25 +20,43 @@ class Reporter:
         self.over = False  # the job is; what the program does now is its own work
         # Returns the end of the line, which says what a person may write instead, and SmallBatches.too_few().
         self.way_out: Callable[[BaseException], tuple[str, dict[str, int] | None]] = lambda _: ("", None)
+        self._thread = 0  # the one that has the job: an exception in another one ends no program
         self._hook: Any = None
+        self._hook_of_threads: Any = None
         self._heard: BaseException | None = None  # the error that the worker was told of
 
     def watch(self) -> None:
         """From now on, what nobody catches; once more where the program has set a hook of its own since."""
-        if sys.excepthook is self._hook:
-            return
-        before = sys.excepthook
+        self._thread = threading.get_ident()
+        if sys.excepthook is not self._hook:
+            self._hook = sys.excepthook = self._in_main_thread(sys.excepthook)
+        if threading.excepthook is not self._hook_of_threads:
+            self._hook_of_threads = threading.excepthook = self._in_thread(threading.excepthook)
 
+    def _in_main_thread(self, before: Any) -> Any:
         def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-            try:
-                self.report(error)
-            finally:
-                # A line explains such a mistake, and the stack is this package's own.
-                explained = isinstance(error, PacelineError) and self._heard is error
-                if not explained or before is not sys.__excepthook__:
-                    before(kind, error, trace)
+            self._uncaught(error, lambda: before(kind, error, trace), before is sys.__excepthook__)
 
-        self._hook = sys.excepthook = hook
+        return hook
+
+    def _in_thread(self, before: Any) -> Any:
+        def hook(uncaught: Any) -> None:
+            has_job = threading.get_ident() == self._thread and not isinstance(uncaught.exc_value, SystemExit)
+            pythons = before is getattr(threading, "__excepthook__", before)  # Python 3.10
+            self._uncaught(uncaught.exc_value if has_job else None, lambda: before(uncaught), pythons)
+
+        return hook
+
+    def _uncaught(self, error: BaseException | None, go_on: Callable[[], None], is_pythons: bool) -> None:
+        """go_on: what was done with it before, by Python itself or by the program."""
+        try:
+            if error is not None:
+                self.report(error)
+        finally:
+            # A line explains such a mistake, and the stack is this package's own.
+            explained = isinstance(error, PacelineError) and self._heard is error
+            if not explained or not is_pythons:
+                go_on()
 
     def report(self, error: BaseException) -> None:
         if self.done:
@@ -48,9 +67,9 @@ class Reporter:
         if self.tell(failure):
             self._heard = error
 
-    def job_is_over(self) -> None:
+    def job_is_over(self, way_out: Callable[[BaseException], str] | None) -> None:
         self.over = True
-        self.way_out = lambda _: ("", None)
+        self.way_out = lambda error: ("" if way_out is None else way_out(error), None)
 
     def tell(self, failure: Failure) -> bool:
         """Returns whether the worker still listens."""

@@ -29,6 +29,7 @@ class Session:
     host_folder: str = ""  # a run has it to itself on this host, until the job's next run
     keep_frozen: bool = True  # the values of frozen tensors, in the run's folder
     beside: bool = False  # a probe computes until its end, while another one measures
+    first: bool | None = None  # whether it is the first of the workers left; known once the job is over
     profile: int = 0  # a probe measures micro-batches of up to so many samples; 0: none
     # These are a follower's: a further process of a worker (team.py).
     rank: int = 0
@@ -41,6 +42,11 @@ class Session:
         """The number in the name: 0 for w0."""
         digits = "".join(c for c in self.name if c.isdigit())
         return int(digits) if digits else 0
+
+    @property
+    def is_first(self) -> bool:
+        """One process of the job writes what is written once: w0, or at the end the first of those that are left."""
+        return self.role == "worker" and (self.number == 0 if self.first is None else self.first)
 
     def round(self, batch: float) -> int:
         """The samples of one batch of each replica, if a device that is a replica has this batch."""
@@ -71,6 +77,12 @@ def _read_start(channel: Channel) -> Session:
         raise PacelineError(
             f"Paceline speaks version {protocol} of the protocol, and the Python package {__version__} speaks "
             f"{PROTOCOL}; install the package of the same release",
+        )
+    version = start.get("version", __version__)
+    if version != __version__:
+        raise PacelineError(
+            f"the executable `paceline` is {version}, and the Python package is {__version__}; install the package "
+            "of the same release"
         )
     frozen = dict(start.get("frozen") or {})
     return Session(

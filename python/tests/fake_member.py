@@ -221,10 +221,13 @@ class Member:
         places = {"weights": self.board(0), "gradients": self.runs(1, 0)}
         self.send({"type": "step", "samples": list(samples), **step, **places, **more})
 
-    def end(self, failed: bool = False, why: str = "the job is done") -> int:
+    def say_end(self, failed: bool = False, why: str = "the job is done", first: bool | None = None) -> None:
         if not failed and self.role == "worker" and 0 in self.memories:
             self.send({"type": "last", "weights": self.board(0)})
-        self.send({"type": "end", "why": why, "failed": failed})
+        self.send({"type": "end", "why": why, "failed": failed, **({} if first is None else {"first": first})})
+
+    def end(self, failed: bool = False, why: str = "the job is done", first: bool | None = None) -> int:
+        self.say_end(failed, why, first)
         return self.wait()
 
     # Places of tensors.

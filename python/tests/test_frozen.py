@@ -208,6 +208,25 @@ def test_values_that_never_fit_do_not_end_the_program(
     assert capfd.readouterr().err.count("frozen.safetensors: cannot be written: No space left on device") == 1
 
 
+def test_other_values_than_the_run_began_with_are_refused(tmp_path: Path) -> None:
+    """Another kind of processor computes others from the same seed, and the run may have the first ones."""
+    frozen, _ = frozen_of_a_model()
+    frozen.keep(str(tmp_path), values=False, first=True)
+    others, _ = frozen_of_a_model()
+    with pytest.raises(PacelineError, match=r"0\.weight and 1 more tensors are frozen.* before you build it$"):
+        others.compare(str(tmp_path))
+    frozen.keep(str(tmp_path), values=True, first=True)
+    frozen.finish(job_is_done=False)
+    kept = str(tmp_path / VALUES)
+    with pytest.raises(
+        PacelineError, match=f"paceline export {tmp_path} model.safetensors, then --resume with --set "
+    ):
+        others.compare(str(tmp_path))
+    third, _ = frozen_of_a_model()
+    third.load(kept, str(tmp_path))
+    third.compare(str(tmp_path))
+
+
 def test_a_link_that_somebody_made_in_the_run_s_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("dear")
     (tmp_path / f"frozen.json.{os.getpid()}").symlink_to(tmp_path / "mine")

@@ -17,6 +17,9 @@ from scripts import HEAD
 SCRIPT = HEAD + "print('before')\njob = paceline.join(Net(), Points())\nprint('not reached')\n"
 
 
+OPTIONS = ("PYTHONOPTIMIZE", "PYTHONDEVMODE", "PYTHONUTF8", "PYTHONWARNINGS")
+
+
 def without_paceline() -> dict[str, str]:
     """The environment of somebody who has not said where it is."""
     return {key: value for key, value in os.environ.items() if key != "PACELINE"}
@@ -24,7 +27,8 @@ def without_paceline() -> dict[str, str]:
 
 def start(folder: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**without_paceline(), "PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin", **environment}
-    env.pop("PACELINE_PROGRAM_FD", None)
+    for name in ("PACELINE_PROGRAM_FD", *OPTIONS):
+        env.pop(name, None)
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
@@ -221,6 +225,25 @@ def test_a_script_that_a_module_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cProfile", "train.py", "--lr", "0.1"]
     done = start(tmp_path, command, PATH=f"{found.parent}:/usr/bin:/bin")
     assert done.stdout.splitlines()[-4:] == [f"[{tmp_path / 'train.py'}]", "[--]", "[--lr]", "[0.1]"], done
+    assert done.stderr.startswith("paceline: the debugger or profiler of this process ends here")
+
+
+def test_options_of_python_hold_in_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    shows = stand_in(tmp_path / "bin")
+    shows.write_text("#!/bin/sh\nenv\n")
+
+    def said(*options: str) -> dict[str, str]:
+        done = start(tmp_path, [sys.executable, *options, "train.py"], PACELINE=str(shows))
+        assert done.stderr == "", done
+        both = [line.partition("=") for line in done.stdout.splitlines()]
+        return {name: value for name, _, value in both if name in OPTIONS}
+
+    assert said() == {}
+    given = said("-OO", "-W", "ignore::UserWarning", "-W", "default::FutureWarning", "-X", "utf8")
+    warnings = "ignore::UserWarning,default::FutureWarning"
+    assert given == {"PYTHONOPTIMIZE": "2", "PYTHONUTF8": "1", "PYTHONWARNINGS": warnings}
+    assert said("-X", "dev", "-W", "ignore")["PYTHONDEVMODE"] == "1"
 
 
 @pytest.mark.parametrize("named", ["project", "project.zip"])

@@ -204,11 +204,15 @@ def test_what_comes_after_fit(tmp_path: Path) -> None:
 [measured] = trainer.validate(trainer.lightning_module, DataLoader(data, 32), ckpt_path=None, verbose=False)
 print("validated", measured["val_loss"])
 trainer.save_checkpoint("after.ckpt")
+from lightning.pytorch.utilities import rank_zero_only
+rank_zero_only(print)("writes")
 """
-    with start(tmp_path, HEAD + FIT + after) as member:
-        member.begin()
-        member.step([1])
-        assert member.end() == 0, member.log
+    for first in (False, True):  # once w0 is lost
+        with start(tmp_path, HEAD + FIT + after, name="w1", devices=2) as member:
+            member.begin()
+            member.step([1])
+            assert member.end(first=first) == 0, member.log
+        assert (tmp_path / "after.ckpt").exists() == first and ("writes" in member.log) == first
     [line] = [line for line in member.log.splitlines() if line.startswith("validated")]
     assert float(line.split()[1]) == pytest.approx(plain_gradient(list(range(64)))[0])
     assert "net.0.weight" in torch.load(tmp_path / "after.ckpt")["state_dict"]

@@ -100,6 +100,9 @@ for inputs, targets in job:
     if how == "a closed socket":
         os.close(start.channel._fd)
     job.step(loss)
+if job.is_first:
+    with open("wrote", "a") as file:
+        file.write(job.name)
 fail("end")
 """
 
@@ -167,6 +170,14 @@ def test_raised_killed_and_stopped(tmp_path: Path, where: str) -> None:
     assert why["w2"] == "train.py: the program ended (killed by signal 9 (Killed))"
     assert why["w3"] == "train.py: the program was stopped by a signal and does not go on"
     assert len(why) == 3
+    assert (tmp_path / "wrote").read_text() == "w0"
+    expect_all_trained(tmp_path, ended)
+
+
+def test_another_worker_writes_if_the_first_is_lost(tmp_path: Path) -> None:
+    ended = fail(tmp_path, "step 3=w0:kill", 3, 1)
+    assert list(lost(ended)) == ["w0"]
+    assert (tmp_path / "wrote").read_text() == "w1"
     expect_all_trained(tmp_path, ended)
 
 

@@ -74,7 +74,7 @@ def plain(batch: int) -> dict[str, torch.Tensor]:
     return dict(model.state_dict())
 
 
-def goes_on(folder: Path, run: Path, **environment: str) -> tuple[int, str]:
+def goes_on(folder: Path, run: Path, *options: str, **environment: str) -> tuple[int, str]:
     import os
     import subprocess
 
@@ -82,7 +82,7 @@ def goes_on(folder: Path, run: Path, **environment: str) -> tuple[int, str]:
     from live_job import environment as usual
 
     done = subprocess.run(
-        [PACELINE, "train", "--resume", str(run)],
+        [PACELINE, "train", "--resume", str(run), *options],
         cwd=folder,
         env={**usual(), **environment},
         capture_output=True,
@@ -168,7 +168,11 @@ def test_a_run_goes_on_with_its_own_values_only(tmp_path: Path) -> None:
         name.rmdir()
     status, said = goes_on(tmp_path, run, BASE_SEED="5")
     assert status == 2 and "base.0.weight and 4 more tensors" in said, said
-    status, said = goes_on(tmp_path, run)
+    assert (
+        f"paceline export {run} model.safetensors, then --resume with --set model.weights=model.safetensors" in said
+    )
+    exported(tmp_path, run)
+    status, said = goes_on(tmp_path, run, "--set", "model.weights=model.safetensors", BASE_SEED="5")
     assert status == 0, said
 
 

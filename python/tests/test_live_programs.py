@@ -178,10 +178,13 @@ def test_the_weights_are_plain_pytorchs(tmp_path: Path, program: str) -> None:
 
 
 def test_so_they_are_without_assertions(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(TASK + LOOP)
+    (tmp_path / "train.py").write_text(
+        TASK + LOOP + '\nimport sys\nopen("level", "w").write(str(sys.flags.optimize))\n'
+    )
     words = [sys.executable, "-O", "train.py"]
     ended = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "level").read_text() == "1"
     expect_plain_weights(tmp_path, TASK)
 
 

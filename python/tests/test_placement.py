@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from paceline import PacelineError, card_memory, device_memory, enlisting
+from paceline import PacelineError, card_memory, device_memory, devices, enlisting
 from paceline.integrations import home
 from paceline.inventory import PARAMETER, take_inventory
 from paceline.session import Session
@@ -41,6 +41,48 @@ def test_a_trainer_leaves_a_model_at_home_in_a_job_with_stages(
         monkeypatch.setenv("PACELINE_DEVICE", named)
     assert home.in_stages() == stays
     assert home.home_in_stages(nn.Linear(2, 2)) == (CPU if stays else None)
+
+
+class OnGpus:
+    """A model, as far as it is asked where it is."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._places = [SimpleNamespace(device=torch.device("cuda", number)) for number in numbers]
+
+    def parameters(self) -> list[Any]:
+        return self._places
+
+
+@pytest.mark.parametrize(
+    ("model", "on_host", "gpus", "named", "own"),
+    [
+        (OnGpus(0, 0), 0, 4, "", None),
+        (OnGpus(0, 0), 2, 4, "", 2),  # model.cuda()
+        (OnGpus(0, 0), 5, 4, "", 1),
+        (OnGpus(0, 0), 2, 1, "", None),  # each process sees one
+        (OnGpus(0, 0), 2, 4, "cuda:0", None),
+        (OnGpus(3, 3), 2, 4, "", None),  # the program's own choice
+        (OnGpus(0, 1), 2, 4, "", None),
+        (nn.Linear(2, 2), 2, 4, "", None),
+    ],
+)
+def test_workers_do_not_share_the_first_gpu_by_mistake(
+    monkeypatch: pytest.MonkeyPatch, model: Any, on_host: int, gpus: int, named: str, own: int | None
+) -> None:
+    channel: Any = None
+    here = Session(channel, "worker", "w0", 8, 1, on_host=on_host)
+    monkeypatch.setattr(devices, "session", lambda: here)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("PACELINE_DEVICE", named)
+    if own is None:
+        enlisting._check_gpu(here, model)
+        return
+    with pytest.raises(
+        PacelineError, match=rf"this worker's GPU is cuda:{own}; build the model on paceline.device\(\)"
+    ):
+        enlisting._check_gpu(here, model)
+    here.role = "evaluator"
+    enlisting._check_gpu(here, model)
 
 
 def test_the_search_for_cuts_may_use_the_device_that_computes(monkeypatch: pytest.MonkeyPatch) -> None:

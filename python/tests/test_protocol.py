@@ -70,6 +70,13 @@ def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:
         assert "not reached" not in member.log
 
 
+def test_an_executable_of_another_release_is_refused(tmp_path: Path) -> None:
+    with Member(tmp_path, HEAD + PROBED, version="0.0.1") as member:
+        text = member.receive("error")["text"]
+    assert text.startswith("the executable `paceline` is 0.0.1, and the Python package is ")
+    assert text.endswith("install the package of the same release")
+
+
 SAVES = """
 import atexit, contextlib, sys
 

@@ -13,7 +13,7 @@ from stream_files import library
 
 from paceline import held_files
 from paceline.streams import FileShards, JsonLines, Remote, Stream
-from paceline.streams.disk_cache import DiskCache
+from paceline.streams.disk_cache import DiskCache, cache_folder
 
 
 def test_on_a_disk_that_is_full_the_oldest_files_make_room(tmp_path: Path) -> None:
@@ -29,6 +29,15 @@ def test_on_a_disk_that_is_full_the_oldest_files_make_room(tmp_path: Path) -> No
 
     assert cache.using("new", make, Path.read_bytes) == b"new"
     assert len(tries) == 2
+
+
+def test_a_user_without_a_home_has_no_cache_in_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PACELINE_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # no entry in passwd
+    assert cache_folder() == Path("/.cache/paceline")
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")
+    assert cache_folder() == Path.cwd() / "caches/paceline"
 
 
 def test_a_maker_that_was_killed_leaves_nothing_in_the_way(tmp_path: Path) -> None:

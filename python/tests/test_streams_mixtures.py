@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from stream_files import everything, refused
 from test_streams import Lists, lists
@@ -25,6 +26,16 @@ def test_other_weights_hold_from_their_record_on() -> None:
         count = len(set(of_one))
         assert len(set(of_one[:count])) == count  # no record comes twice before all came
     assert [begin for begin, _ in mixture.order()] == [0, 4096, 3 * 4096]
+
+
+def test_lengths_of_numpy_are_the_same_data() -> None:
+    class Numbered(Lists):
+        def length(self, shard: int) -> int:
+            return np.int64(super().length(shard))  # type: ignore[return-value]
+
+    records = list(range(3000))
+    plain, numbered = Mixture({"a": (Lists(records), 1)}, 5), Mixture({"a": (Numbered(records), 1)}, np.int64(5))
+    assert "3000" in plain.order()[0][1] and numbered.order() == plain.order()
 
 
 def test_weights_behind_the_end_of_a_pass_change_nothing() -> None:

@@ -126,6 +126,11 @@ def test_the_evaluator_and_other_workers_write_nothing(tmp_path: Path) -> None:
         assert member.end() == 0, member.log
     assert "after train: worker 1" in member.log and not (tmp_path / "saved").exists()
     assert "'loss'" not in member.log
+    with start(tmp_path, name="w1", devices=2) as member:  # w0 was lost
+        member.begin()
+        member.step([1])
+        assert member.end(first=True) == 0, member.log
+    assert (tmp_path / "saved/model.safetensors").exists()
 
 
 def test_an_older_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

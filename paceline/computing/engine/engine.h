@@ -191,8 +191,9 @@ class Engine {
   virtual absl::Status check_alive() { return absl::OkStatus(); }
 
   // The job is over, and nothing else is called any more. Returns once what a program does after it has
-  // ended. Errors: FailedPrecondition, when that ended badly.
-  virtual absl::Status end() { return absl::OkStatus(); }
+  // ended. `first`: one engine of a job hears this, whose program may write what one process writes. Errors:
+  // FailedPrecondition, when that ended badly.
+  virtual absl::Status end(bool /*first*/) { return absl::OkStatus(); }
 
   // Set after a step failed because its batch was so small.
   virtual std::optional<TooFew> too_few() const { return std::nullopt; }

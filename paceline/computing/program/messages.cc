@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/base/lease.h"
+#include "paceline/base/program_version.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/program/model_message.h"
 #include "paceline/computing/program/wrong.h"
@@ -258,7 +259,7 @@ std::string line_of(const StartMessage& message) {
   json start{{"type", "start"},          {"protocol", kProtocol},      {"role", word_of(message.role)},
              {"name", message.name},     {"on_host", message.on_host}, {"devices", message.devices},
              {"seed", message.seed},     {"threads", message.threads}, {"weights", message.weights},
-             {"stages", message.stages}, {"settings", settings}};
+             {"stages", message.stages}, {"settings", settings},       {"version", kProgramVersion}};
   if (message.recuts) start["recuts"] = true;
   if (message.card_memory) start["card_memory"] = true;
   if (!message.initial_weights.empty()) start["initial_weights"] = message.initial_weights;
@@ -377,8 +378,8 @@ std::string last_line(std::span<const PlacedRun> weights) {
   return line({{"type", "last"}, {"weights", json_of(weights)}});
 }
 
-std::string end_line(const std::string& why, bool failed) {
-  return line({{"type", "end"}, {"why", why}, {"failed", failed}});
+std::string end_line(const std::string& why, bool failed, bool first) {
+  return line({{"type", "end"}, {"why", why}, {"failed", failed}, {"first", first}});
 }
 
 absl::StatusOr<Answer> parse_answer(const std::string& text) {

@@ -108,7 +108,8 @@ std::string finish_line(std::int64_t stage);
 std::string leave_line(std::int64_t stage);
 std::string evaluate_line(std::span<const PlacedRun> weights);
 std::string last_line(std::span<const PlacedRun> weights);
-std::string end_line(const std::string& why, bool failed);
+// `first`: the program may write what one process of the job writes.
+std::string end_line(const std::string& why, bool failed, bool first = false);
 
 // ---- from the program ----
 

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/program_version.h"
 #include "paceline/computing/program/memories.h"
 #include "paceline/computing/program/step_page.h"
 #include "paceline/formats/config/toml_text.h"
@@ -239,11 +240,10 @@ TEST(Start, HasEachKeyInItsPlace) {
   message.weights = "copy";
   message.stages = true;
   message.settings = {{"batch", 16}, {"epochs", 0.5}};
-  EXPECT_EQ(
-      line_of(message),
-      R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
-      R"("settings":{"batch":16.0,"epochs":0.5},"stages":true,"threads":2,"type":"start","weights":"copy"})"
-      "\n");
+  EXPECT_EQ(line_of(message),
+            R"({"devices":4,"name":"w3","on_host":1,"protocol":1,"role":"evaluator","seed":7,)"
+            R"("settings":{"batch":16.0,"epochs":0.5},"stages":true,"threads":2,"type":"start","version":")" +
+                std::string(kProgramVersion) + "\",\"weights\":\"copy\"}\n");
 }
 
 TEST(Start, SaysThatOtherStagesMayCome) {

@@ -147,7 +147,7 @@ absl::Status ProgramEngine::say_at_the_end(const std::string& line) {
   });
 }
 
-absl::Status ProgramEngine::end() {
+absl::Status ProgramEngine::end(bool first) {
   if (over_) return absl::OkStatus();
   over_ = true;
   // A step that nobody waits for any more, or an evaluation, which may be long.
@@ -160,7 +160,7 @@ absl::Status ProgramEngine::end() {
                             : std::chrono::duration_cast<std::chrono::milliseconds>(limit);
   const auto until = steady_clock::now() + patience;
   // A program that is gone has done what it wanted.
-  say_at_the_end(end_line("the job is over", false)).IgnoreError();
+  say_at_the_end(end_line("the job is over", false, first)).IgnoreError();
   process_.say_no_more();
   const std::optional<Failed> failure = failure_after_the_job(until);
   process_.set_patience(

@@ -76,7 +76,7 @@ class ProgramEngine final : public engine::Engine {
   absl::Status take_last(std::span<const float* const> weights, const engine::KeepGoing& keep_going) override;
   absl::Status check_alive() override;
   std::span<const engine::ShardLength> lengths() const override { return lengths_; }
-  absl::Status end() override;
+  absl::Status end(bool first) override;
   std::optional<engine::TooFew> too_few() const override { return too_few_; }
   absl::StatusOr<std::unique_ptr<engine::Stage>> make_stage(std::int64_t begin, std::int64_t end) override;
 

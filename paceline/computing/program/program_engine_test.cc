@@ -344,24 +344,24 @@ TEST(ProgramEngine, SaysWhatIsWrongAtTheStart) {
 }
 
 TEST(ProgramEngine, WaitsForWhatAProgramDoesAfterTheJob) {
-  EXPECT_TRUE(ProgramEngine::start(options()).value()->end().ok());
-  EXPECT_EQ(ProgramEngine::start(options("fails-after")).value()->end().message(),
+  EXPECT_TRUE(ProgramEngine::start(options()).value()->end(false).ok());
+  EXPECT_EQ(ProgramEngine::start(options("fails-after")).value()->end(false).message(),
             "program.py: exit status 5 after the job was over");
   StartOptions stays = options("stays-after");
   stays.after_limit_s = 1;
   EXPECT_EQ(
-      ProgramEngine::start(stays).value()->end().message(),
+      ProgramEngine::start(stays).value()->end(false).message(),
       "program.py: it still ran 1 s after the job was over, as program.after_limit_s allows, and is killed");
   // A step that nobody waits for any more may take as long as it likes, and is no fault.
   stays.process.command = options("hang").process.command;
   Bench hangs(stays);
   EXPECT_TRUE(absl::IsCancelled(hangs.step({1}, [] { return false; }).status()));
-  EXPECT_TRUE(hangs.engine().end().ok());
+  EXPECT_TRUE(hangs.engine().end(false).ok());
 }
 
 // An answer that nobody waits for any more may come before the error.
 TEST(ProgramEngine, SaysWhereAProgramFailedAfterTheJob) {
-  EXPECT_EQ(ProgramEngine::start(options("error-after")).value()->end().message(),
+  EXPECT_EQ(ProgramEngine::start(options("error-after")).value()->end(false).message(),
             "train.py:9: ValueError: no room (after the job was over)");
 }
 
@@ -375,7 +375,7 @@ TEST(ProgramEngine, GivesTheLastWeightsToAProgramThatWantsThem) {
     const auto pointers =
         engine::tensor_pointers<const float>(bench.layout(), bench.weights().floats().data());
     EXPECT_TRUE(bench.engine().take_last(pointers, always).ok());
-    EXPECT_TRUE(bench.engine().end().ok());
+    EXPECT_TRUE(bench.engine().end(false).ok());
   }
   EXPECT_EQ(*store::read_file(file, 100), "[1.0, 8.0, 3.0]\nevaluator done\n")
       << "the second one did not ask";
@@ -407,11 +407,11 @@ TEST(ProgramEngine, SaysWhetherTheJobIsDone) {
     tells.process.environment.push_back("END_FILE=" + file);
     tells.start.role = role;
     auto engine = ProgramEngine::start(tells).value();
-    EXPECT_TRUE(!end || engine->end().ok());
+    EXPECT_TRUE(!end || engine->end(true).ok());
     engine.reset();
     return *store::read_file(file, 100);
   };
-  EXPECT_EQ(told(Role::kWorker, true), "worker done\n");
+  EXPECT_EQ(told(Role::kWorker, true), "worker done first\n");
   EXPECT_EQ(told(Role::kWorker, false), "worker failed\n");
   EXPECT_EQ(told(Role::kEvaluator, false), "evaluator failed\n");
   EXPECT_EQ(told(Role::kProbe, false), "probe done\n") << "it is not asked for more";

@@ -1444,13 +1444,15 @@ TEST_F(AtTheEndOfAProgram, TheRunEndsOnceItHasTheLastWeights) {
   WorkerMessage message;
   as<TookLast>(message);
   worker_->say(message);
-  worker_->disconnect();
+  EXPECT_TRUE(worker_->disconnect().first);
   EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+  EXPECT_FALSE(worker("w0")->disconnect().first) << "one that comes later is another one";
 }
 
 TEST_F(AtTheEndOfAProgram, TheRunEndsWithoutAWorkerThatDies) {
   worker_->leave();
   EXPECT_EQ(attempt().phase(), Phase::kDisconnecting);
+  EXPECT_TRUE(worker("w0")->disconnect().first) << "no other is left";
 }
 
 TEST_F(AtTheEndOfAProgram, TheRunWaitsAMinuteForOneThatDoesNotTakeThem) {

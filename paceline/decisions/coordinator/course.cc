@@ -275,7 +275,9 @@ bool Course::workers_take_last() {
 void Course::send_disconnect() {
   enter(Phase::kDisconnecting);
   const Disconnect disconnect = disconnect_order();
-  for (const auto& [peer, worker] : processes_.workers.all()) out_.send_disconnect(peer, disconnect);
+  first_ = processes_.workers.first_left();
+  for (const auto& [peer, worker] : processes_.workers.all())
+    out_.send_disconnect(peer, disconnect_order(peer));
   // If the coordinator of an earlier attempt died, processes of other hosts may not be back yet.
   if (options_.again && options_.job.hosts > 1) coming_ = processes_.servers.missing();
   processes_.servers.send_disconnect(disconnect);
@@ -294,6 +296,14 @@ Disconnect Course::disconnect_order() const {
   if (!disconnect.stopped || !asked_) return disconnect;
   disconnect.interrupted = interrupted().has_value();
   disconnect.why = asked_->why;
+  return disconnect;
+}
+
+// Without a worker at the end, the one that comes first is the first.
+Disconnect Course::disconnect_order(WorkerPeer peer) {
+  if (!first_) first_ = peer;
+  Disconnect disconnect = disconnect_order();
+  disconnect.first = peer == *first_;
   return disconnect;
 }
 

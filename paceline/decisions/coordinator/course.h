@@ -144,6 +144,10 @@ class Course {
     if (disconnecting()) out_.send_disconnect(peer, disconnect_order());
     return disconnecting();
   }
+  bool turns_away(WorkerPeer peer) {
+    if (disconnecting()) out_.send_disconnect(peer, disconnect_order(peer));
+    return disconnecting();
+  }
   // The same for the server of that host.
   bool turns_away(ServerPeer peer, HostRank host) {
     if (disconnecting() && std::erase(coming_, host) > 0) last_came_ = at_;
@@ -163,6 +167,7 @@ class Course {
   bool workers_take_last();
   bool all_know_the_end() const;
   Disconnect disconnect_order() const;
+  Disconnect disconnect_order(WorkerPeer peer);
   void send_disconnect();
 
   const AttemptOptions& options_;
@@ -184,6 +189,7 @@ class Course {
   std::optional<StopWanted> asked_;         // the first request for a stop
   std::vector<HostRank> coming_;            // hosts that have not heard of the end, and may be on their way
   std::optional<SteadyTime> last_came_;     // when the last one of these came
+  std::optional<WorkerPeer> first_;         // the worker that was told that it is the first of those left
   bool done_ = false;                       // every sample is committed, or the target is reached
   absl::Status result_;
   // The reason to stop, with a checkpoint, when the remaining devices cannot hold the model.

@@ -31,6 +31,7 @@ struct Disconnect {
   Reason reason = Reason::kNone;  // why it is refused, if more is to be known than the words
   bool stopped = false;           // the job is not done: somebody stopped the run, and may resume it
   bool interrupted = false;       // the same, because the command of a host was interrupted, as `why` says
+  bool first = false;             // to a worker: it is the first of those that are left
 };
 
 struct Welcome {

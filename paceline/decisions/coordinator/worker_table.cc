@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,6 +88,16 @@ const Worker* WorkerTable::first_attached(HostPlace host) const {
     if (worker.attached && worker.host == host) return &worker;
   }
   return nullptr;
+}
+
+std::optional<WorkerPeer> WorkerTable::first_left() const {
+  const auto place = [](const Worker& worker) {
+    return std::tuple(!worker.joined, worker.takes_last, worker.device);
+  };
+  const auto first = std::min_element(
+      workers_.begin(), workers_.end(),
+      [&](const auto& one, const auto& other) { return place(one.second) < place(other.second); });
+  return first == workers_.end() ? std::nullopt : std::optional(first->first);
 }
 
 const Worker* WorkerTable::with_memory(HostPlace host, const std::string& gradient_path) const {

@@ -54,6 +54,9 @@ class WorkerTable {
   Worker* at(DevicePlace device);
   // A worker on that host that has attached.
   const Worker* first_attached(HostPlace host) const;
+  // The one whose program writes what one process of a job writes: the first place whose worker has the last weights, if
+  // there is such a worker. Nothing if no worker is here.
+  std::optional<WorkerPeer> first_left() const;
   // The worker on that host whose gradient is at this path.
   const Worker* with_memory(HostPlace host, const std::string& gradient_path) const;
   // All places, in their order.

@@ -47,5 +47,20 @@ TEST_F(Workers, NoTwoReadThroughOneSlotHoweverManyComeAndGo) {
   }
 }
 
+TEST_F(Workers, TheFirstOfThoseLeftHasTheLastWeightsIfAnyHas) {
+  EXPECT_EQ(workers_.first_left(), std::nullopt);
+  slot_of_new(1, 7);
+  EXPECT_EQ(workers_.first_left(), WorkerPeer(7));
+  slot_of_new(0, 8);
+  EXPECT_EQ(workers_.first_left(), WorkerPeer(8)) << "its place comes before that of the other";
+  workers_.find(WorkerPeer(7))->joined = true;
+  EXPECT_EQ(workers_.first_left(), WorkerPeer(7)) << "the other has no weights at all";
+  workers_.find(WorkerPeer(8))->joined = true;
+  workers_.find(WorkerPeer(8))->takes_last = true;
+  EXPECT_EQ(workers_.first_left(), WorkerPeer(7)) << "the other has weights of a step before";
+  workers_.find(WorkerPeer(7))->takes_last = true;
+  EXPECT_EQ(workers_.first_left(), WorkerPeer(8));
+}
+
 }  // namespace
 }  // namespace paceline::coordinator

@@ -28,6 +28,7 @@ void put(Order& to, const coordinator::Disconnect& order) {
   message.set_reason(reason_of(order.reason));
   message.set_stopped(order.stopped);
   message.set_interrupted(order.interrupted);
+  message.set_first(order.first);
 }
 
 template <class Order>

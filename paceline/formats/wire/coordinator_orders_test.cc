@@ -79,7 +79,8 @@ class CoordinatorOrders : public testing::Test {
             .failed = true,
             .reason = coordinator::Disconnect::Reason::kHostGivenUp,
             .stopped = true,
-            .interrupted = true};
+            .interrupted = true,
+            .first = true};
   }
   static coordinator::Boards boards() { return {{{"path", layout(), "card", "socket", "bell"}}, 3}; }
   static coordinator::StageWay way(int turn) {
@@ -92,7 +93,7 @@ class CoordinatorOrders : public testing::Test {
 
 constexpr char kDisconnect[] =
     "disconnect { refused: true why: \"why\" again: true failed: true reason: HOST_GIVEN_UP stopped: true "
-    "interrupted: true }";
+    "interrupted: true first: true }";
 constexpr char kWelcome[] = "welcome { job_toml: \"job\" started: true resumed: true run: \"job-7\" }";
 constexpr char kBoards[] =
     "boards { boards { path: \"path\" part { tensors { name: \"a\" shape: 8 } } card: \"card\" socket: "

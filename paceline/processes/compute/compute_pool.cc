@@ -54,7 +54,7 @@ void ComputePool::work(engine::Engine& engine) {
     if (stage_ == Stage::kEndsWithEngines) {
       lock.unlock();
       absl::Status ended = last_(engine);
-      ended.Update(engine.end());
+      ended.Update(engine.end(&engine == engines_.front().get()));
       lock.lock();
       ended_.Update(ended);
       return;

@@ -135,7 +135,7 @@ absl::Status run_evaluator(const peer::PeerOptions& options, const std::string& 
       });
   if (wire::is_stop(outcome)) return wire::end_of_stopped(outcome);
   PACELINE_RETURN_IF_ERROR(outcome);
-  return engine.end();
+  return engine.end(false);
 }
 
 }  // namespace paceline::compute

@@ -48,9 +48,9 @@ absl::StatusOr<engine::Engine*> OwnEngine::of(const config::JobConfig& job, cons
   return engine_.get();
 }
 
-absl::Status OwnEngine::end() {
+absl::Status OwnEngine::end(bool first) {
   if (engine_ == nullptr) return absl::OkStatus();
-  const absl::Status ended = engine_->end();
+  const absl::Status ended = engine_->end(first);
   return ended.ok() ? ended : with_exit_reason(ended, ExitReason::kDone);
 }
 

@@ -34,9 +34,9 @@ class OwnEngine {
   static constexpr std::chrono::seconds kLook{1};
   // Engine::check_alive() of the engine, if there is one.
   absl::Status check_alive() { return engine_ == nullptr ? absl::OkStatus() : engine_->check_alive(); }
-  // The job is over, or none was found (nothing happens then). Errors: the engine's, and the job is over all
-  // the same.
-  absl::Status end();
+  // The job is over, or none was found (nothing happens then). `first`: as in Engine::end(). Errors: the engine's, and
+  // the job is over all the same.
+  absl::Status end(bool first);
   // Engine::too_few() of the engine. The next engine is then a new one.
   std::optional<engine::TooFew> too_few() const {
     return engine_ == nullptr ? std::nullopt : engine_->too_few();

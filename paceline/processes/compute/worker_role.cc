@@ -58,6 +58,8 @@ class Worker {
   absl::Status join();
   // Releases, until the disconnect.
   absl::Status work();
+  // Whether it is the first of the workers that are left, once the job is over.
+  bool is_first() const { return is_first_; }
   // Returns `why`, with which the program failed, or Aborted if the program is to start again because batches have at
   // least `least` samples from now on.
   absl::Status ask_for_larger_batches(std::int64_t least, const absl::Status& why);
@@ -83,6 +85,7 @@ class Worker {
   std::unique_ptr<Computation> computation_;
   std::optional<GroupMember> group_;
   std::optional<BoardReaders> boards_;
+  bool is_first_ = false;
   std::size_t lengths_said_ = 0;  // the first lengths of Computation::lengths()
   TimeSpent spent_;
 };
@@ -91,6 +94,7 @@ absl::StatusOr<wire::WorkerOrder> Worker::expect(wire::WorkerOrder::WhatCase wha
   auto order = connection_.next();
   if (!order) return wire::coordinator_lost();
   if (order->has_disconnect()) {
+    is_first_ = order->disconnect().first();
     PACELINE_RETURN_IF_ERROR(wire::outcome_of_job(order->disconnect()));
     return absl::CancelledError(order->disconnect().why());
   }
@@ -134,6 +138,7 @@ absl::Status Worker::work() {
     if (!order) return wire::coordinator_lost();
     if (order->has_disconnect()) {
       spent_.log(name_);
+      is_first_ = order->disconnect().first();
       return wire::outcome_of_job(order->disconnect());
     }
     PACELINE_RETURN_IF_ERROR(carry_out(*order));
@@ -307,6 +312,7 @@ std::optional<BoardReaders::Pinned> Worker::pull(Version version, float reach) {
 absl::Status run_worker(const WorkerRoleOptions& options) {
   OwnEngine engine(OwnEngine::Use::kTrain, options.job_file);
   std::optional<absl::Status> stopped;
+  bool is_first = false;
   PACELINE_RETURN_IF_ERROR(peer::with_coordinator(
       options.reach, security::Role::kWorker, [&](peer::Stub& stub, const rpc::Access& access) {
         peer::WorkerConnection connection([&](grpc::ClientContext* context) {
@@ -321,6 +327,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
         Worker worker(connection, options, engine, traffic);
         absl::Status outcome = worker.join();
         if (outcome.ok()) outcome = worker.work();
+        is_first = worker.is_first();
         if (!outcome.ok()) outcome = peer::unless_over(connection, outcome);
         if (const auto few = engine.too_few(); few && !outcome.ok())
           outcome = worker.ask_for_larger_batches(few->enough, outcome);
@@ -329,7 +336,7 @@ absl::Status run_worker(const WorkerRoleOptions& options) {
           return absl::OkStatus();  // the job was over before this worker was ready
         return peer::end_of_session(connection, outcome);
       }));
-  return stopped ? wire::end_of_stopped(*stopped) : engine.end();
+  return stopped ? wire::end_of_stopped(*stopped) : engine.end(is_first);
 }
 
 }  // namespace paceline::compute

@@ -46,9 +46,11 @@ absl::Status io_error(const fs::path& path, const std::string& done, int error) 
           fmt::format("{}: is a symbolic link, which is not followed here; put the file itself there", name));
     case EACCES:
     case EPERM:
-    case EROFS:
       return absl::PermissionDeniedError(
           fmt::format("{}: may not be {}; check the permissions of it and its directory", name, done));
+    case EROFS:
+      return absl::PermissionDeniedError(fmt::format(
+          "{}: cannot be {} on a read-only file system; name a file or folder on another one", name, done));
     default:
       return absl::UnavailableError(fmt::format("{}: cannot be {}: {}; check the path and the disk", name,
                                                 done, std::generic_category().message(error)));

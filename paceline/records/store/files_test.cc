@@ -57,6 +57,14 @@ TEST(Files, ADirectoryInTheWayIsAnError) {
   EXPECT_EQ(directory.count(), 1);
 }
 
+// Permissions are well there.
+TEST(Files, AReadOnlyFileSystemIsNamed) {
+  const absl::Status status = io_error("/runs/job", "made", EROFS);
+  EXPECT_TRUE(absl::IsPermissionDenied(status));
+  EXPECT_EQ(status.message(),
+            "/runs/job: cannot be made on a read-only file system; name a file or folder on another one");
+}
+
 TEST(Files, TooLongAFileIsNotRead) {
   const TestDirectory directory;
   ASSERT_TRUE(atomic_write(directory / "file", "12345").ok());

@@ -98,7 +98,7 @@ class PacelineStrategy(SingleDeviceStrategy):
     @property
     def is_global_zero(self) -> bool:
         here = session()
-        return here is None or (here.role == "worker" and here.number == 0)
+        return here is None or here.is_first
 
     def setup_environment(self) -> None:
         self._computes_on = None
@@ -118,12 +118,16 @@ class PacelineStrategy(SingleDeviceStrategy):
             refuse(trainer, self.precision_plugin)
         if here is None:
             launch()
-        # Others than the first worker are any number but 0.
-        self.global_rank = rank_zero_only.rank = 0 if self.is_global_zero else max(1, here.number)
+        self._take_rank()
         # Lightning itself has one process of a host prepare the data, and the others wait.
         if any(is_overridden("prepare_data", one) for one in (trainer.datamodule, self.lightning_module) if one):
             self._turn.take(here.host_folder, "to prepare the data")
         self._take_over(trainer)
+
+    def _take_rank(self) -> None:
+        """Others than the first worker are any number but 0."""
+        here = session()
+        self.global_rank = rank_zero_only.rank = 0 if here is None or here.is_first else max(1, here.number)
 
     def barrier(self, name: str | None = None) -> None:
         if name == "pre_setup":  # the data are prepared
@@ -225,6 +229,7 @@ class PacelineStrategy(SingleDeviceStrategy):
         assert self._batches is not None
         if self._batches.is_over():
             self._trainer().should_stop = True
+            self._take_rank()  # another worker may write now
 
     def go_on(self) -> None:
         """A fast worker has more epochs than max_epochs, so the Trainer's number grows with them."""

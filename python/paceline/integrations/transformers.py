@@ -284,7 +284,7 @@ class PacelineTraining(_Trainer):
 
     def is_world_process_zero(self) -> bool:
         here = session()
-        return here is None or (here.role == "worker" and here.number == 0)
+        return here is None or here.is_first
 
     def is_local_process_zero(self) -> bool:
         return self.is_world_process_zero()

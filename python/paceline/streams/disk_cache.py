@@ -31,8 +31,10 @@ def cache_folder() -> Path:
     """Returns the folder of this user's caches on this host. It need not be there."""
     if given := os.environ.get("PACELINE_CACHE"):
         return Path(given).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "paceline"
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):  # a user without a name and without HOME, whose home containers call "/"
+        home = os.sep
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")).absolute() / "paceline"
 
 
 class NoRoom(OSError):

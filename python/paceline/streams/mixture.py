@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from .files import Opened
 from .order import Pass
 from .remote import file_name
 from .shuffling import permuted
-from .source import is_sized
+from .source import is_sized, up_to
 
 _PART = 4096  # records of the mixture; in each, a source has its share as exactly as a whole number can
 _MOST_RECORDS = 1 << 32
@@ -60,14 +61,17 @@ class Mixture:
                     f"{name!r} in the Mixture keeps {pair[0].window} records in memory, and {_WINDOW} are needed; "
                     f"give the source window={_WINDOW}"
                 )
-        self._seed = seed
+        self._seed = operator.index(seed)
         self._names = list(sources)
         self._sources = [source for source, _ in sources.values()]
         for source in self._sources:
             if hasattr(source, "opens"):
                 source.opens(min(_INTERLEAVE, len(source.shards())))
         self._spans = self._all_spans({name: weight for name, (_, weight) in sources.items()}, then or {})
-        self._lengths = [[source.length(shard) for shard in range(len(source.shards()))] for source in self._sources]
+        # Plain numbers: NumPy's have another repr() in each of its versions, and order() is compared.
+        self._lengths = [
+            [up_to(source, shard, 1 << 62) for shard in range(len(source.shards()))] for source in self._sources
+        ]
         for name, lengths in zip(sources, self._lengths):
             if not sum(lengths):
                 raise PacelineError(f"{name!r} in the Mixture has no records; leave it out")

@@ -237,5 +237,5 @@ while line := stream.readline():
             time.sleep(1000)
         if how == "tells-end":
             with open(os.environ["END_FILE"], "a") as file:
-                file.write(f"{role} {'failed' if message['failed'] else 'done'}\n")
+                file.write(f"{role} {'failed' if message['failed'] else 'done'}{' first' * message['first']}\n")
         break
