@@ -145,8 +145,14 @@ absl::Status check_outlives(X509* authority, const CertificateRequest& request) 
                   left > 0 ? fmt::format("--days {} at most, or ", left) : ""));
 }
 
+// A folder that may not be looked into has no such file. Writing into it fails, with the reason.
+bool is_there(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(file, error);
+}
+
 absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
-  const bool any = fs::exists(request.dir / "authority.crt") || fs::exists(request.dir / "authority.key");
+  const bool any = is_there(request.dir / "authority.crt") || is_there(request.dir / "authority.key");
   made = request.force || !any;
   if (made) return make_authority(std::max(request.days, request.authority_days));
   PACELINE_ASSIGN_OR_RETURN(Signed found, read_authority(request.dir));
@@ -188,12 +194,14 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
     return absl::InvalidArgumentError(fmt::format(
         "'{}' is the name of a file of the authority; choose another name for the job", request.job));
   }
-  if (fs::exists(request.dir) && !fs::is_directory(request.dir))
+  std::error_code error;
+  const fs::file_status dir = fs::status(request.dir, error);
+  if (fs::exists(dir) && !fs::is_directory(dir))
     return absl::InvalidArgumentError(fmt::format("{}: is a file; name a folder", request.dir.string()));
   PACELINE_RETURN_IF_ERROR(StagedFiles::finish(request.dir));
   MadeCertificates made;
   made.of_job = request.dir / request.job;
-  if (!request.force && fs::exists(made.of_job / "authority.crt")) {
+  if (!request.force && is_there(made.of_job / "authority.crt")) {
     return absl::AlreadyExistsError(
         fmt::format("{}: this job has certificates already; remove that folder to make new ones, or write "
                     "--force to replace the authority too",
