@@ -11,9 +11,9 @@ namespace paceline {
 namespace {
 
 constexpr char kPayload[] = "paceline/exit-reason";
-constexpr std::array<std::string_view, 11> kExitReasons{
-    "done",        "interrupted",   "own error",     "coordinator lost", "run failed", "member lost",
-    "place taken", "host given up", "too few hosts", "killed",           "unsaid"};
+constexpr std::array<std::string_view, 12> kExitReasons{
+    "done",        "interrupted",   "own error",     "coordinator lost",  "run failed", "member lost",
+    "place taken", "host given up", "too few hosts", "nothing to resume", "killed",     "unsaid"};
 
 }  // namespace
 

@@ -13,14 +13,15 @@ enum class ExitReason {
   kDone,             // the job is over
   kInterrupted,      // the run was stopped early, because the command of a host was interrupted
   kOwnError,         // this process's own error: another one would have it too
-  kCoordinatorLost,  // the stream was cut short
+  kCoordinatorLost,  // the stream was cut short, or no coordinator came
   kRunFailed,        // the coordinator said that the run could not go on
   kMemberLost,       // a process that the coordinator needs went away; its own reason says more
   kPlaceTaken,       // another process has its place
   kHostGivenUp,      // the run goes on without its host
   kTooFewHosts,      // a coordinator reached too few of the other hosts to go on without the rest
-  kKilled,           // killed in the middle of its work; only the starter sees this reason and the next one
-  kUnsaid,           // ended without a reason that arrived here: its log may have one
+  kNothingToResume,  // the run has no whole checkpoint to go on from
+  kKilled,           // killed in the middle of its work, or its program was
+  kUnsaid,           // ended without a reason that arrived at its starter: its log may have one
 };
 
 std::string_view name_of(ExitReason reason);

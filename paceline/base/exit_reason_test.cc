@@ -15,7 +15,7 @@ TEST(ExitReason, HasANameThatIsReadAgain) {
     EXPECT_EQ(exit_reason_named(name_of(reason)), reason);
     names.insert(name_of(reason));
   }
-  EXPECT_EQ(names.size(), 11u);
+  EXPECT_EQ(names.size(), 12u);
   EXPECT_EQ(exit_reason_named("of old age"), std::nullopt);
 }
 

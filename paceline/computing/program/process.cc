@@ -257,6 +257,11 @@ std::string Process::how_it_ended() {
   return describe(*status_);
 }
 
+ExitReason Process::exit_reason() const {
+  const int signal = status_ && WIFSIGNALED(*status_) ? WTERMSIG(*status_) : 0;
+  return signal == SIGKILL || signal == SIGTERM ? ExitReason::kKilled : ExitReason::kOwnError;
+}
+
 std::optional<std::string> Process::wait_for_end() {
   close(std::exchange(socket_, -1));
   if (!ended_within(patience_)) return std::nullopt;

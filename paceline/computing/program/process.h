@@ -12,6 +12,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "paceline/base/exit_reason.h"
+
 namespace paceline::program {
 
 // The environment variable that holds the number of the program's descriptor.
@@ -46,6 +48,8 @@ class Process {
   void say_no_more();
   // "exit status 1", "killed by signal 11 (Segmentation fault)"; waits for its end for a moment.
   std::string how_it_ended();
+  // kKilled if it has ended because another process killed it: nothing that it printed says why then.
+  ExitReason exit_reason() const;
   // Closes the socket and waits for its end, for as long as set_patience() said: the same words, or none
   // after exit status 0. Nothing: it still runs.
   std::optional<std::string> wait_for_end();

@@ -205,9 +205,8 @@ absl::Status ProgramEngine::introduce() {
 absl::Status ProgramEngine::failed(const absl::Status& why) {
   if (over_) return absl::FailedPreconditionError(name_ + ": the program has ended");
   over_ = true;
-  const std::string what(why.message());
-  if (!absl::IsUnavailable(why))
-    return absl::FailedPreconditionError(fmt::format("{}: the program {}", name_, what));
+  const std::string what = name_ + ": the program ";
+  if (!absl::IsUnavailable(why)) return absl::FailedPreconditionError(what + std::string(why.message()));
   process_.set_patience(kLittlePatience);
   const std::string how = process_.how_it_ended();
   // A program that failed has said why.
@@ -215,7 +214,8 @@ absl::Status ProgramEngine::failed(const absl::Status& why) {
                              : model_.layout.tensors().empty()
                                  ? " before it said what it trains; a Python program calls paceline.join()"
                                  : " before the job was over; let its loop end by itself";
-  return absl::FailedPreconditionError(fmt::format("{}: the program ended ({}){}", name_, how, advice));
+  return with_exit_reason(absl::FailedPreconditionError(what + "ended (" + how + ")" + advice),
+                          process_.exit_reason());
 }
 
 absl::Status ProgramEngine::no_result(const Answer& answer) {

@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/records/store/files.h"
 #include "paceline/transport/ipc/shared_memory.h"
 
@@ -287,6 +288,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"early", "out of turn"}, Case{"short", "out of turn"}, Case{"endless", "too long"},
                       Case{"error", "train.py:7: ValueError: no"}, Case{"child", "ended (exit status 4)"}),
     [](const auto& one) { return one.param.how; });
+
+// So its process counts as killed too: another one would most likely not end like that.
+TEST(ProgramEngine, AProgramThatWasKilledHasNoErrorOfItsOwn) {
+  for (const auto& [how, reason] :
+       {std::pair{"kill", ExitReason::kKilled}, std::pair{"die", ExitReason::kOwnError}}) {
+    Bench bench(options(how));
+    EXPECT_EQ(exit_reason_of(bench.step({1}).status()), reason) << how;
+  }
+}
 
 // The program is still there for a stage.
 TEST(ProgramEngine, AStepWithoutMemoryIsNoEndIfTheJobMayCutTheModel) {

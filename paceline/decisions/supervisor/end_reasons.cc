@@ -21,6 +21,7 @@ absl::Status EndReasons::after_coordinator(const ProcessEnd& end) const {
 absl::Status EndReasons::as_heard(bool all_taken) const {
   if (first_error) return *first_error;
   if (failure) return *failure;
+  if (no_leader) return *no_leader;
   if (taken && all_taken) {
     return absl::FailedPreconditionError(
         fmt::format("{}; was another host started with the same --rank?", message_of(*taken)));

@@ -15,6 +15,7 @@ struct EndReasons {
   std::optional<absl::Status> lost_with_coordinator{};  // how a member ended when nobody answered any more
   std::optional<absl::Status> failure{};                // the run's failure, reported by a member
   std::optional<absl::Status> taken{};                  // the report of a member whose place was taken
+  std::optional<absl::Status> no_leader{};              // the end of a member to which no coordinator came
   std::string lost_all{};  // the last worker of the last replica, and why it was lost
 
   // The run's end if the coordinator of this host ended so.

@@ -101,7 +101,6 @@ void Supervisor::on(const CoordinatorStarted& started) {
     tell((lost_host_ ? fmt::format("host {} did not come back", *lost_host_)
                      : "this host led the run before") +
          "; this one leads the run");
-    put(FollowLeader{});
     if (started.evaluates.value_or(options_.evaluates))
       start(members_.add({kEvaluator, MemberKind::kEvaluator}), attempt_);
     return;
@@ -117,6 +116,7 @@ void Supervisor::on(const CoordinatorStarted& started) {
       return;
     case Start::kLead:
       put(DropCoordinator{});
+      put(FollowLeader{leader_});
       return tell(fmt::format(
           "{}, and this one cannot lead the run: {}",
           lost_host_ ? fmt::format("host {} did not come back", *lost_host_) : "this host led the run before",
@@ -192,6 +192,12 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
       return true;
     case ExitReason::kRunFailed:
       reasons_.failure = ended.end.reason;
+      return true;
+    // The wait for a leader has ended, and this host ends once all its members have. A leader that comes before that misses
+    // those that have.
+    case ExitReason::kCoordinatorLost:
+      if (leads_) return false;
+      reasons_.no_leader = ended.end.reason;
       return true;
     case ExitReason::kHostGivenUp:
       // The run goes on without this host, and is not stopped.
@@ -292,6 +298,7 @@ bool Supervisor::waits_for_leader_again(const ProcessEnd& end) {
 
 void Supervisor::on(const Answered& answer) {
   answers_.hear(answer, now_);
+  reasons_.no_leader.reset();
   if (answer.trains) begin_to_train();
   // The leader before does not have what was trained here.
   if (!leads_ || answer.trains) led_since_.reset();
@@ -326,6 +333,8 @@ void Supervisor::on(const FolderSeen& folder) {
     put(FollowLeader{leader_});
   } else if (const auto* mine = std::get_if<LeaderFailover::Lead>(&step)) {
     lost_host_ = mine->lost;
+    // A coordinator that reads a large checkpoint takes longer than the processes here wait for the one that is gone.
+    put(FollowLeader{});
     start_coordinator(Start::kLead, {.again = true, .without = mine->lost, .run = failover_->run()});
   } else if (std::holds_alternative<LeaderFailover::Over>(step)) {
     tell("the run has ended meanwhile");

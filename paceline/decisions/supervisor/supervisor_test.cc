@@ -377,9 +377,8 @@ TEST_F(OtherHost, StartsNoEvaluatorIfTheRunHasNone) {
   begin_elsewhere();
   runs_job_evaluates_ = false;
   pass(seconds(12));
-  EXPECT_THAT(take_done(),
-              ElementsAre(kSilent, "start coordinator again without 0",
-                          "host 0 did not come back; this one leads the run", "follow this host"));
+  EXPECT_THAT(take_done(), ElementsAre(kSilent, "follow this host", "start coordinator again without 0",
+                                       "host 0 did not come back; this one leads the run"));
 }
 
 // The coordinator has ended with the job. This host does not lead the run again while it waits for its

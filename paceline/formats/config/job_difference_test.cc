@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/formats/config/toml_text.h"
+
 namespace paceline::config {
 namespace {
 
@@ -29,6 +31,26 @@ TEST(JobDifference, IgnoresPathsOnAHost) {
       job_differences("runs_dir = \"a\"\n[data]\nsource = \"text:a\"\n[network]\ncerts = \"a\"\n",
                       "runs_dir = \"b\"\n[data]\nsource = \"text:b\"\n[network]\ntoken_file = \"b\"\n"),
       IsEmpty());
+}
+
+TEST(JobDifference, AJobWhosePythonHasMovedIsTheSame) {
+  const std::string before = "batch = 8\n[program]\npython = \"/a/python\"\n[network]\ncerts = \"/certs\"\n";
+  EXPECT_EQ(moved_settings(before, before), std::vector<std::string>());
+  const auto moved =
+      moved_settings("batch = 0x8\n[program]\npython = \"/b\"\n[network]\ncerts = \"/certs\"\n", before);
+  ASSERT_TRUE(moved);
+  ASSERT_EQ(moved->size(), 1u);
+  auto again = parse_toml(before, "job.toml");
+  ASSERT_TRUE(again.ok());
+  ASSERT_TRUE(lay_over(*again, *moved).ok());
+  EXPECT_EQ((*again)["program"]["python"].value<std::string>(), "/b");
+}
+
+TEST(JobDifference, AJobOfAnotherProgramOrWithoutCertificatesIsAnother) {
+  const std::string before = "[program]\nrun = \"a.py\"\n[network]\ncerts = \"/certs\"\n";
+  EXPECT_FALSE(moved_settings("[program]\nrun = \"b.py\"\n[network]\ncerts = \"/certs\"\n", before));
+  EXPECT_FALSE(moved_settings("[program]\nrun = \"a.py\"\n", before));
+  EXPECT_FALSE(moved_settings("batch = = 8\n", before));
 }
 
 TEST(JobDifference, ATextThatIsNoJobDiffers) {

@@ -22,12 +22,14 @@
 #include "paceline/base/listening_socket.h"
 #include "paceline/base/resident_memory.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/decisions/coordinator/attempts.h"
 #include "paceline/formats/config/coordinator_settings.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/processes/coordinator_process/coordinator.h"
 #include "paceline/processes/coordinator_process/coordinator_server.h"
 #include "paceline/processes/coordinator_process/file_calls.h"
+#include "paceline/processes/coordinator_process/meanwhile.h"
 #include "paceline/processes/coordinator_process/run_keeping.h"
 #include "paceline/processes/peer/grpc_log.h"
 #include "paceline/processes/peer/refused_log.h"
@@ -52,6 +54,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::seconds kMetricsEvery{1};
 constexpr std::int32_t kMostLaunchers = 64;  // a job has no more hosts
+// A checkpoint that is read within this time is read in silence: other hosts look for another leader after twice as long.
+constexpr std::chrono::seconds kReadSoon{1};
 
 void warn(const std::string& line) { spdlog::warn("{}", line); }
 
@@ -80,6 +84,7 @@ struct Job {
   bool hosts_start = false;      // see CoordinatorRoleOptions; true in the first attempt only
   bool only_checkpoint = false;  // see there; true in the first attempt only
   bool told = false;
+  std::int64_t attempt = 0;  // the number of the last one; 0: none yet
   // the stop that interrupted the last attempt, if one did
   std::optional<coordinator::StopWanted> interrupted{};
   rpc::RunNotes notes{};
@@ -202,9 +207,8 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     job.notes.answer(request, reply);
   };
   PACELINE_ASSIGN_OR_RETURN(auto listening, copy_of(job.listening));
-  gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused
   PACELINE_ASSIGN_OR_RETURN(const auto server, coordinator_process::CoordinatorServer::start(
-                                                   std::move(listening), loop, coordinator,
+                                                   std::move(listening), loop, &coordinator,
                                                    {.access = job.access,
                                                     .status = status,
                                                     .file = [&](auto& call) { return files.serve(call); },
@@ -230,6 +234,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
     if (!recorder->trouble().ok()) coordinator.fail(recorder->trouble());
   });
   job.interrupted = state.interrupted();
+  job.attempt = recorder->attempt();
   // Adds the last metrics, the end of the run among them: the list of runs reads nothing else.
   if (state.started()) recorder->add_metrics(coordinator.now());
   coordinator::AttemptEnded ended{.status = state.result(),
@@ -328,13 +333,38 @@ absl::Status carry_out(Job& job, const coordinator::LeaveOut& order) {
   return take_job(job, left);
 }
 
+// Reads all of the checkpoint that the next attempt goes on from. Other hosts hear meanwhile that this one leads the run.
+absl::StatusOr<std::optional<coordinator::Restart>> read_checkpoint(Job& job, runs::GoOn go_on) {
+  const auto status = [&](const wire::StatusRequest& request, wire::StatusReply& reply) {
+    reply.set_phase("starting: the checkpoint is read");
+    reply.set_run(job.paths.root.string());
+    reply.set_attempt(job.attempt);
+    job.notes.answer(request, reply);
+  };
+  const auto tell = [&] {
+    const absl::Status told = tell_others(job);
+    if (!told.ok()) warn(message_of(told));
+  };
+  std::vector<std::string> lines;
+  absl::StatusOr<std::optional<coordinator::Restart>> restart;
+  answer_meanwhile(job.listening,
+                   {.access = job.access,
+                    .status = status,
+                    .notice = peer::warn_of_refused,
+                    .most_streams = most_streams(job.config)},
+                   kReadSoon, tell, [&] {
+                     restart = runs::find_restart(job.paths, go_on,
+                                                  [&](const std::string& line) { lines.push_back(line); });
+                   });
+  for (const std::string& line : lines) job.note(line);
+  return restart;
+}
+
 absl::StatusOr<coordinator::AttemptEnded> carry_out(Job& job, const store::RunMark& mark, runs::GoOn go_on,
                                                     const coordinator::RunAttempt& order) {
   if (order.again) go_on = runs::GoOn::kIfThereIsACheckpoint;
   if (go_on != runs::GoOn::kNo) PACELINE_RETURN_IF_ERROR(take_last_plan(job));
-  PACELINE_ASSIGN_OR_RETURN(
-      const auto restart,
-      runs::find_restart(job.paths, go_on, [&](const std::string& line) { job.note(line); }));
+  PACELINE_ASSIGN_OR_RETURN(const auto restart, read_checkpoint(job, go_on));
   PACELINE_ASSIGN_OR_RETURN(auto ended, attempt(job, mark, restart, order));
   if (job.config.hosts > 1) ended.leads = mark.still_leads();
   if (!ended.can_go_on || !ended.leads.ok()) return ended;
@@ -388,6 +418,7 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(Job job, read(options, folder.paths()));
   // The mark stays if this process is killed: then nobody has ended the run.
   PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
+  gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused
   const absl::Status status = train(job, mark, options);
   // A coordinator that could not take up the run, or reached too few hosts, has not ended it either: another host may
   // take it up, or this one later.

@@ -29,7 +29,7 @@ StopCause cause_of(const wire::StopRequest& request) {
 
 class CoordinatorServer::Service final : public wire::Coordinator::CallbackService {
  public:
-  Service(EventLoop& loop, coordinator_process::Coordinator& coordinator, Options options)
+  Service(EventLoop& loop, coordinator_process::Coordinator* coordinator, Options options)
       : loop_(loop),
         coordinator_(coordinator),
         options_(std::move(options)),
@@ -76,7 +76,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     return rpc::SingleCall<wire::StopRequest, wire::StopReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
         // An attempt that is over takes no orders, and the next one would not know of this one.
-        if (coordinator_.attempt().can_go_on())
+        if (coordinator_ == nullptr || coordinator_->attempt().can_go_on())
           return call.fail({grpc::StatusCode::ABORTED, "the run is between two attempts"});
         order(call.request());
         call.answer({});
@@ -92,7 +92,9 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
     return rpc::SingleCall<wire::EvaluateNowRequest,
                            wire::EvaluateNowReply>::start(admitted, [this](auto& call) {
       const bool posted = loop_.post([this, &call] {
-        const absl::StatusOr<Version> version = coordinator_.ask_evaluation();
+        if (coordinator_ == nullptr)
+          return call.fail({grpc::StatusCode::UNAVAILABLE, "the run is between two attempts"});
+        const absl::StatusOr<Version> version = coordinator_->ask_evaluation();
         if (!version.ok())
           return call.fail({grpc::StatusCode::FAILED_PRECONDITION, std::string(version.status().message())});
         wire::EvaluateNowReply reply;
@@ -106,9 +108,9 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
  private:
   void order(const wire::StopRequest& request) {
     const std::string why = store::printable(request.why(), store::kLongestError);
-    if (request.checkpoint()) return coordinator_.ask_checkpoint(why);
-    coordinator_.ask_stop(why, store::printable(request.cannot_start(), store::kLongestError),
-                          cause_of(request));
+    if (request.checkpoint()) return coordinator_->ask_checkpoint(why);
+    coordinator_->ask_stop(why, store::printable(request.cannot_start(), store::kLongestError),
+                           cause_of(request));
   }
 
   // A process that only looks at the job, or stops it, may have another version.
@@ -126,7 +128,8 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   grpc::ServerBidiReactor<In, Out>* admit(grpc::CallbackServerContext& context, Role role) {
     const grpc::Status admitted = check(context, {role});
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
-    return rpc::start_stream<Stream, In, Out>(loop_, coordinator_, context, places_);
+    if (coordinator_ == nullptr) return rpc::hold_stream<In, Out>(places_);
+    return rpc::start_stream<Stream, In, Out>(loop_, *coordinator_, context, places_);
   }
 
   // Serves the call on a thread of its own.
@@ -136,6 +139,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
       const std::function<absl::Status(rpc::BlockingCall<In, Out>&)>& serve_call) {
     const grpc::Status admitted = check(context, roles);
     if (!admitted.ok()) return new rpc::RefusedStream<In, Out>(admitted);
+    if (coordinator_ == nullptr) return rpc::hold_stream<In, Out>(places_);
     auto place = places_.take();
     if (place == nullptr) return new rpc::RefusedStream<In, Out>(rpc::no_place_left());
     return rpc::BlockingCall<In, Out>::start(context, std::move(place),
@@ -143,7 +147,7 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
   }
 
   EventLoop& loop_;
-  coordinator_process::Coordinator& coordinator_;
+  coordinator_process::Coordinator* const coordinator_;
   const Options options_;
   rpc::StreamPlaces places_;
 };
@@ -152,7 +156,7 @@ CoordinatorServer::CoordinatorServer() = default;
 
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(ListeningSocket listening,
                                                                             EventLoop& loop,
-                                                                            Coordinator& coordinator,
+                                                                            Coordinator* coordinator,
                                                                             Options options) {
   auto made = std::unique_ptr<CoordinatorServer>(new CoordinatorServer());
   made->service_ = std::make_unique<Service>(loop, coordinator, options);

@@ -31,10 +31,11 @@ class CoordinatorServer {
     int most_streams = 1024;  // the limit for all peers together
   };
 
-  // Serves connections to that socket (listen_for_job). All other arguments outlive the server. Errors:
-  // ResourceExhausted.
+  // Serves connections to that socket (listen_for_job). All other arguments outlive the server. Without a coordinator, as
+  // between two attempts, only requests for the status are answered: processes wait in their streams, which end with the
+  // server. Errors: ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> start(ListeningSocket listening, EventLoop& loop,
-                                                                  Coordinator& coordinator, Options options);
+                                                                  Coordinator* coordinator, Options options);
   ~CoordinatorServer();
 
   // The address under which peers find it.

@@ -88,7 +88,7 @@ class CoordinatorTest : public testing::Test, public store::CheckpointSink, publ
     options.checkpoints = this;
     options.notice = [this](const std::string& line) { notices_.push_back(line); };
     coordinator_.emplace(loop_, std::move(options));
-    port_ = CoordinatorServer::start(rpc::listen_for_job("127.0.0.1:0").value(), loop_, *coordinator_,
+    port_ = CoordinatorServer::start(rpc::listen_for_job("127.0.0.1:0").value(), loop_, &*coordinator_,
                                      {.access = kAccess, .status = {}, .notice = [](const auto&) {}})
                 .value();
     stub_ = wire::Coordinator::NewStub(rpc::channel_to(port_->address(), kAccess));

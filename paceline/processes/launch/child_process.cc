@@ -32,6 +32,8 @@ constexpr char kThisProgram[] = "/proc/self/exe";
 
 // The longest time from an out-of-memory kill in the system's count to the process's end.
 constexpr std::chrono::seconds kDying{2};
+// The same for a process whose program was killed: it notices that and ends by itself.
+constexpr std::chrono::seconds kProgramDying{10};
 
 // A program beside this one; empty if there is none, or if this program's file was replaced, because then the
 // other program may be of another build.
@@ -191,8 +193,9 @@ std::optional<ChildProcess::End> ChildProcess::ended() {
   if (!ended) return std::nullopt;
   end_ = End{status, exit_pipe_.read(), false};
   if (killed_from_outside(status)) end_->said = {ExitReason::kKilled};
-  end_->out_of_memory =
-      WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && now - last_oom_kill_at_ < kDying;
+  const auto since = now - last_oom_kill_at_;
+  end_->out_of_memory = WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL && since < kDying
+                                            : end_->killed() && since < kProgramDying;
   return end_;
 }
 
@@ -202,22 +205,27 @@ ChildProcess::End ChildProcess::wait() {
   return *end_;
 }
 
-bool ChildProcess::End::killed() const { return WIFSIGNALED(wait_status); }
+bool ChildProcess::End::killed() const {
+  return WIFSIGNALED(wait_status) || said.reason == ExitReason::kKilled;
+}
 
 void ChildProcess::signal(int number) {
   if (pid_ > 0 && !end_) kill(pid_, number);
 }
 
 std::string ChildProcess::End::in_words() const {
-  if (killed())
-    return fmt::format("{}killed by signal {} ({})", out_of_memory ? "out of memory: " : "",
-                       WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+  const char* const why = out_of_memory ? "out of memory: " : "";
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("{}killed by signal {} ({})", why, WTERMSIG(wait_status),
+                       strsignal(WTERMSIG(wait_status)));
+  if (killed()) return why + said.message;
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 
 absl::Status reason_of(const ChildProcess& child, const ChildProcess::End& end) {
   const ExitReason reason = end.said.reason;
-  const std::string words = fmt::format("{}: {}", child.name(), end.in_words());
+  const bool by_program = reason == ExitReason::kKilled && !WIFSIGNALED(end.wait_status);
+  const std::string words = by_program ? end.in_words() : fmt::format("{}: {}", child.name(), end.in_words());
   if (reason == ExitReason::kKilled) return with_exit_reason(absl::UnavailableError(words), reason);
   if (reason != ExitReason::kUnsaid)
     return with_exit_reason(absl::UnavailableError(end.said.message), reason);

@@ -47,9 +47,10 @@ class ChildProcess {
     int wait_status = 0;
     peer::ExitReport said{};
     bool out_of_memory = false;  // whether the system killed it because memory ran out
+    // Whether it ended by a signal, or because its program was killed.
     bool killed() const;
     // A text for people: "exit status 2", "killed by signal 9 (Killed)", "out of memory: killed by signal 9
-    // (Killed)".
+    // (Killed)", "train.py: the program ended (killed by signal 9 (Killed))".
     std::string in_words() const;
   };
   std::optional<End> ended();

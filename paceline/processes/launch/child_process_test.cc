@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/file_descriptor.h"
 
 namespace paceline::launch {
@@ -156,6 +157,42 @@ TEST_F(ChildProcessTest, ReportsNoKillForMemoryIfAPersonKillsIt) {
   child->signal(SIGKILL);
   while (!child->ended()) usleep(1000);
   EXPECT_EQ(child->ended()->in_words(), "killed by signal 9 (Killed)");
+}
+
+// A process that ends because `program`, a child of its own, was killed.
+absl::StatusOr<ChildProcess> start_with_program(const std::string& log, void (*program)()) {
+  return ChildProcess::start("w0", log, [program](int, int exit_report) -> absl::StatusOr<pid_t> {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    const pid_t its_own = fork();
+    if (its_own == 0) program();
+    waitpid(its_own, nullptr, 0);
+    peer::use_exit_descriptor(FileDescriptor(exit_report));
+    peer::report_exit(
+        with_exit_reason(absl::FailedPreconditionError("train.py: the program ended"), ExitReason::kKilled));
+    _exit(2);
+  });
+}
+
+TEST_F(ChildProcessTest, AKilledProgramCountsAsAKilledProcess) {
+  auto child = start_with_program(log_.string(), [] { raise(SIGKILL); });
+  ASSERT_TRUE(child.ok()) << child.status();
+  while (!child->ended()) usleep(1000);
+  EXPECT_TRUE(child->ended()->killed());
+  EXPECT_EQ(child->ended()->in_words(), "train.py: the program ended");
+  EXPECT_EQ(reason_of(*child, *child->ended()).message(), "train.py: the program ended");
+}
+
+TEST_F(ChildProcessTest, ReportsAKillOfAProgramForMemory) {
+  const MemoryGroup group(std::int64_t{128} << 20);
+  if (!group.works()) GTEST_SKIP() << "no control group with a memory limit can be made here";
+  auto child = start_with_program(log_.string(), [] {
+    std::vector<std::vector<char>> all;
+    while (true) all.emplace_back(std::size_t{4} << 20, 'x');
+  });
+  ASSERT_TRUE(child.ok()) << child.status();
+  while (!child->ended()) usleep(1000);
+  EXPECT_EQ(child->ended()->in_words(), "out of memory: train.py: the program ended");
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ absl::Status end_of_failed(const absl::Status& error, const std::string& folder,
   const std::string message(error.message());
   const store::RunPaths paths{folder};
   if (exit_reason_of(error) == ExitReason::kHostGivenUp) return error;  // the run goes on elsewhere
-  // The error may be about a damaged checkpoint: then there is nothing to resume.
-  if (store::newest_whole_checkpoint(folder).ok()) {
+  // The coordinator has read the checkpoint's bytes. Reading them again may take minutes.
+  if (exit_reason_of(error) != ExitReason::kNothingToResume && store::latest_checkpoint(folder).ok()) {
     if (absl::IsInvalidArgument(error)) return error;
     return {error.code(), fmt::format("{}; {}", message, resume_with(command, folder))};
   }

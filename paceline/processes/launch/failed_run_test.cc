@@ -88,14 +88,22 @@ TEST_F(FailedRun, SaysHowToResumeFromACheckpoint) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(FailedRun, OffersNoResumeIfTheOnlyCheckpointIsDamaged) {
+TEST_F(FailedRun, OffersNoResumeIfNoCheckpointIsWhole) {
+  write_checkpoint();
+  const absl::Status damaged =
+      with_exit_reason(absl::UnavailableError("start the job anew"), ExitReason::kNothingToResume);
+  EXPECT_EQ(told(damaged, true), "start the job anew; logs: " + folder() + "/logs");
+  EXPECT_TRUE(is_there());
+}
+
+// The bytes of a large checkpoint take minutes to read, and the error has to be told before.
+TEST_F(FailedRun, ReadsNoShardToSayHowToResume) {
   write_checkpoint();
   const auto checkpoint = store::latest_checkpoint(folder());
   ASSERT_TRUE(checkpoint.ok());
-  fs::resize_file(store::weights_file(checkpoint->directory, 1, 1), 20);
-  EXPECT_EQ(told(absl::UnavailableError("start the job anew"), true),
-            "start the job anew; logs: " + folder() + "/logs");
-  EXPECT_TRUE(is_there());
+  fs::remove(store::weights_file(checkpoint->directory, 1, 1));
+  EXPECT_EQ(told(absl::UnavailableError("server0 was lost")),
+            "server0 was lost; resume with: paceline train --resume " + folder());
 }
 
 }  // namespace

@@ -348,8 +348,7 @@ absl::Status LocalCluster::start(const std::string& name) {
   arguments.insert(arguments.end(), {"--coordinator", "@" + leader_file(processes_)});
   arguments.insert(arguments.end(), {"--token-file", reach_.token_file});
   arguments.insert(arguments.end(), {"--first-patience", std::to_string(kStartPatience.count())});
-  // A coordinator that comes back reads its whole checkpoint before it listens. This process watches it, and
-  // the processes that wait for it here die with this one.
+  // This process watches the coordinator here, and the processes that wait for it die with this one.
   const double patience_s = processes_.first ? static_cast<double>(kStartPatience.count()) : patience_s_;
   arguments.insert(arguments.end(), {"--patience", std::to_string(patience_s)});
   if (!reach_.certs.empty()) arguments.insert(arguments.end(), {"--certs", reach_.certs});
@@ -396,9 +395,7 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
     run_ = keeper_->run().value_or(start.run);
     std::exchange(keeper_, nullptr)->stop();
   }
-  if (!listening_) {
-    PACELINE_ASSIGN_OR_RETURN(listening_, rpc::listen_for_job(listen_));
-  }
+  PACELINE_RETURN_IF_ERROR(listen());
   PACELINE_ASSIGN_OR_RETURN(CoordinatorProcess started,
                             start_coordinator_process(run_, coordinator_arguments(start), *listening_));
   coordinator_.emplace(std::move(started.child));
@@ -406,6 +403,12 @@ absl::Status LocalCluster::start_coordinator(const supervisor::StartCoordinator&
   if (!reach_.coordinator.empty()) return absl::OkStatus();
   PACELINE_RETURN_IF_ERROR(follow(from_here(listening_->address)));
   return read_access();  // the token exists by now
+}
+
+absl::Status LocalCluster::listen() {
+  if (listening_) return absl::OkStatus();
+  PACELINE_ASSIGN_OR_RETURN(listening_, rpc::listen_for_job(listen_));
+  return absl::OkStatus();
 }
 
 std::vector<std::string> LocalCluster::coordinator_arguments(
@@ -466,6 +469,8 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::DropCoordi
 
 std::optional<LocalCluster::What> LocalCluster::act(const supervisor::FollowLeader& leader) {
   if (leader.address) listening_.reset();  // no process waits here for a coordinator that does not come
+  // The coordinator's start then fails for the same reason, and says it.
+  if (!leader.address && !listen().ok()) return std::nullopt;
   const absl::Status status = follow(leader.address ? *leader.address : from_here(listening_->address));
   if (!status.ok()) news_.emplace_back(status.message());
   return std::nullopt;

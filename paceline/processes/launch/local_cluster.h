@@ -133,6 +133,7 @@ class LocalCluster {
   std::optional<What> act(const supervisor::Tell& tell);
 
   absl::Status start_coordinator(const supervisor::StartCoordinator& start);
+  absl::Status listen();
   std::vector<std::string> coordinator_arguments(const supervisor::StartCoordinator& start) const;
   absl::Status read_access();
   absl::Status start(const std::string& name);

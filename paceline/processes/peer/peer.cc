@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/records/store/files.h"
 #include "paceline/transport/security/token.h"
@@ -63,8 +64,9 @@ absl::StatusOr<std::string> wait_for_coordinator(const std::string& option, cons
       spdlog::info("waiting at most {} s for the coordinator at {}: {}, or does not listen yet", patience_s,
                    address, std::string(wire::coordinator_lost().message()));
     if (steady_clock::now() + pause > deadline) {
-      return absl::UnavailableError(
-          fmt::format("{}; waited for {} s", std::string(answer.message()), patience_s));
+      return with_exit_reason(absl::UnavailableError(fmt::format("{}; waited for {} s",
+                                                                 std::string(answer.message()), patience_s)),
+                              ExitReason::kCoordinatorLost);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);

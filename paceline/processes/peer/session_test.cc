@@ -11,6 +11,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/listening_socket.h"
 #include "paceline/formats/wire/disconnect.h"
 #include "paceline/formats/wire/paceline.grpc.pb.h"
@@ -83,6 +84,7 @@ TEST(Session, WaitsForTheFirstCoordinatorAsLongAsItWasTold) {
   const absl::Status end = with_coordinator(options, security::Role::kWorker,
                                             [](Stub&, const rpc::Access&) { return absl::OkStatus(); });
   EXPECT_THAT(std::string(end.message()), HasSubstr("waited for 0.2 s"));
+  EXPECT_EQ(exit_reason_of(end), ExitReason::kCoordinatorLost) << "it is no error of this process";
 }
 
 // A job may be stopped while one of its processes still looks for the coordinator.

@@ -244,6 +244,18 @@ class RefusedStream final : public grpc::ServerBidiReactor<In, Out> {
   void OnDone() override { delete this; }
 };
 
+// A stream without a word, until the server that it came to is gone.
+template <class In, class Out>
+class HeldStream final : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  explicit HeldStream(StreamPlaces::Place place) : place_(std::move(place)) {}
+  void OnCancel() override { this->Finish(grpc::Status::CANCELLED); }
+  void OnDone() override { delete this; }
+
+ private:
+  const StreamPlaces::Place place_;
+};
+
 // The status of a call that finds all places taken.
 inline grpc::Status no_place_left() {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "more processes are connected than this job has"};
@@ -255,6 +267,14 @@ grpc::ServerBidiReactor<In, Out>* start_stream(EventLoop& loop, typename Stream:
                                                grpc::CallbackServerContext& context, StreamPlaces& places) {
   StreamPlaces::Place place = places.take();
   if (place != nullptr) return Stream::start(loop, listener, context, std::move(place));
+  return new RefusedStream<In, Out>(no_place_left());
+}
+
+// Holds a stream, or refuses the call if all places are taken.
+template <class In, class Out>
+grpc::ServerBidiReactor<In, Out>* hold_stream(StreamPlaces& places) {
+  StreamPlaces::Place place = places.take();
+  if (place != nullptr) return new HeldStream<In, Out>(std::move(place));
   return new RefusedStream<In, Out>(no_place_left());
 }
 

@@ -4,6 +4,7 @@
 
 #include "paceline/base/counted.h"
 #include "paceline/base/data_order.h"
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/store/files.h"
@@ -57,6 +58,9 @@ absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::Ru
   if (go_on == GoOn::kNo) return std::nullopt;
   const auto found = store::newest_whole_checkpoint(paths.root);
   if (go_on == GoOn::kIfThereIsACheckpoint && absl::IsNotFound(found.status())) return std::nullopt;
+  // A disk's error says nothing about the checkpoints.
+  if (absl::IsNotFound(found.status()) || absl::IsDataLoss(found.status()))
+    return with_exit_reason(found.status(), ExitReason::kNothingToResume);
   PACELINE_RETURN_IF_ERROR(found.status());
   const store::Checkpoint& checkpoint = found->checkpoint;
   if (!found->damage.ok()) {

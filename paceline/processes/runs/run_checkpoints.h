@@ -44,7 +44,8 @@ enum class GoOn { kNo, kYes, kIfThereIsACheckpoint };
 
 // The newest whole checkpoint, from which the run goes on if `go_on` says so. Sets aside newer, damaged ones,
 // and notices in a line what is lost with them. Removes unfinished ones, or notices in a line why it could
-// not. Errors: no checkpoint although there must be one, or none that is whole.
+// not. Errors: no checkpoint although there must be one, or none that is whole, with
+// ExitReason::kNothingToResume; the disk's.
 absl::StatusOr<std::optional<coordinator::Restart>> find_restart(const store::RunPaths& paths, GoOn go_on,
                                                                  const Notice& notice);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::runs {
@@ -20,6 +21,21 @@ TEST(RunCheckpoints, NothingIsLeftOfOneThatWasNotFinished) {
     store::put_bytes(fs::path(*directory) / "weights-1-of-2.safetensors", "x");
   }
   EXPECT_TRUE(fs::is_empty(run / "checkpoints"));
+}
+
+// The command then offers no resume. A disk that cannot be read says nothing about the checkpoints.
+TEST(RunCheckpoints, SaysThatThereIsNothingToResume) {
+  const store::TestDirectory run;
+  const auto reason = [&] {
+    return exit_reason_of(find_restart({run.path()}, GoOn::kYes, [](const std::string&) {}).status());
+  };
+  EXPECT_EQ(reason(), ExitReason::kNothingToResume);
+  fs::create_directories(run / "checkpoints" / "v000000000001");
+  store::put_bytes(run / "checkpoints" / "v000000000001" / "state.json", "damaged");
+  EXPECT_EQ(reason(), ExitReason::kNothingToResume);
+  fs::remove_all(run / "checkpoints");
+  store::put_bytes(run / "checkpoints", "no folder");
+  EXPECT_EQ(reason(), ExitReason::kOwnError);
 }
 
 }  // namespace

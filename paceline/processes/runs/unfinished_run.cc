@@ -32,12 +32,17 @@ bool was_shut_down(const store::RunPaths& paths) {
   return fs::exists(paths.shut_down(), error);
 }
 
-// True if the folder is a run of the job `asked`. The folder that a host which does not lead keeps for itself
-// is none.
-bool is_of(const store::RunPaths& paths, const std::string& asked) {
+// The job that the run was asked for. Nothing if the folder is no run: a host that does not lead keeps one for itself.
+std::optional<std::string> asked_before(const store::RunPaths& paths) {
   std::error_code error;
-  const auto before = read_job_file(paths.asked());
-  return fs::exists(paths.job(), error) && before.ok() && *before == asked;
+  auto before = read_job_file(paths.asked());
+  if (!fs::exists(paths.job(), error) || !before.ok()) return std::nullopt;
+  return *std::move(before);
+}
+
+bool is_named(const std::string& job, const std::string& name) {
+  const auto before = config::parse_job(job, "job.toml");
+  return before.ok() && before->name == name;
 }
 
 // True if servers of other hosts may have commits that no checkpoint has: only in a job with copies.
@@ -69,11 +74,29 @@ std::optional<UnfinishedRun> unfinished_run(const fs::path& runs_dir, const std:
   bool any_newer = false;
   for (const std::string& folder : newest_first(runs_dir)) {
     const store::RunPaths paths{folder};
-    if (!is_of(paths, asked)) continue;
+    const auto before = asked_before(paths);
+    const auto moved = before ? config::moved_settings(asked, *before) : std::nullopt;
+    if (!moved) continue;
     // A newer run means that the job was started again after this one was stopped.
     const bool goes_on = !any_newer && was_shut_down(paths);
-    if (has_mark(paths) || goes_on) return UnfinishedRun{folder, read_leader(paths).value_or(Leader{})};
+    if (has_mark(paths) || goes_on)
+      return UnfinishedRun{folder, read_leader(paths).value_or(Leader{}), *moved};
     any_newer = true;
+  }
+  return std::nullopt;
+}
+
+std::optional<RunOfAnotherJob> unfinished_run_of_another_job(const fs::path& runs_dir,
+                                                             const std::string& name,
+                                                             const std::string& asked) {
+  for (const std::string& folder : newest_first(runs_dir)) {
+    const store::RunPaths paths{folder};
+    const auto before = asked_before(paths);
+    if (!before || !is_named(*before, name)) continue;
+    auto differences = config::all_job_differences(asked, *before);
+    if (!differences.ok() || differences->empty() || !(has_mark(paths) || was_shut_down(paths)))
+      return std::nullopt;
+    return RunOfAnotherJob{{folder, read_leader(paths).value_or(Leader{})}, *std::move(differences)};
   }
   return std::nullopt;
 }

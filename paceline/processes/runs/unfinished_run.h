@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "paceline/formats/config/job_config.h"
+#include "paceline/formats/config/job_difference.h"
 #include "paceline/processes/runs/leader.h"
 #include "paceline/records/store/run_folder.h"
 
@@ -16,11 +18,22 @@ namespace paceline::runs {
 struct UnfinishedRun {
   std::string folder;
   Leader leader;  // host 0 if the run is on one host
+  std::vector<std::string>
+      moved{};  // config::moved_settings, from the run's job to the one that was asked for
 };
 
 // The newest such run in `runs_dir` of the job `asked` (the text of RunPaths::asked), or one that goes on;
 // nothing if there is none.
 std::optional<UnfinishedRun> unfinished_run(const std::filesystem::path& runs_dir, const std::string& asked);
+
+// The newest run there of another job with that name, if it is such a run.
+struct RunOfAnotherJob {
+  UnfinishedRun run;
+  std::vector<config::JobDifference> differences;
+};
+std::optional<RunOfAnotherJob> unfinished_run_of_another_job(const std::filesystem::path& runs_dir,
+                                                             const std::string& name,
+                                                             const std::string& asked);
 
 // True if a process has locked its folder. Waits a moment for processes that are dying.
 bool is_led(const UnfinishedRun& run);

@@ -178,5 +178,31 @@ TEST(UnfinishedRun, IsLedWhileAProcessUsesIt) {
   EXPECT_FALSE(is_led(*unfinished_run(runs.path(), kAsked)));
 }
 
+TEST(UnfinishedRun, IsFoundAfterItsPythonHasMoved) {
+  const store::TestDirectory runs;
+  const store::RunPaths paths = make_run(runs.path(), "job-20260101");
+  store::put_bytes(paths.asked(), "name = \"job\"\n[program]\npython = \"/old\"\n");
+  const auto found = unfinished_run(runs.path(), "name = \"job\"\n[program]\npython = \"/new\"\n");
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->moved.size(), 1u);
+  EXPECT_TRUE(found->moved[0].starts_with("program.python=")) << found->moved[0];
+}
+
+TEST(UnfinishedRun, OfAnotherJobWithThisNameIsToldWithWhatDiffers) {
+  const store::TestDirectory runs;
+  const std::string asked = "name = \"job\"\nepochs = 20\n";
+  make_run(runs.path(), "job-20260101");
+  const store::RunPaths newest = make_run(runs.path(), "job-20260102");
+  const auto other = unfinished_run_of_another_job(runs.path(), "job", asked);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->run.folder, newest.root.string());
+  ASSERT_EQ(other->differences.size(), 1u);
+  EXPECT_EQ(other->differences[0].in_words(), "epochs = 20, and there (not said)");
+  EXPECT_FALSE(unfinished_run_of_another_job(runs.path(), "other", asked));
+  EXPECT_FALSE(unfinished_run_of_another_job(runs.path(), "job", kAsked)) << "it is this job";
+  fs::remove(newest.mark());
+  EXPECT_FALSE(unfinished_run_of_another_job(runs.path(), "job", asked)) << "a newer run has ended";
+}
+
 }  // namespace
 }  // namespace paceline::runs

@@ -58,11 +58,23 @@ absl::Status make_directories(const fs::path& path) {
   return error ? io_error(path, "made", error.value()) : absl::OkStatus();
 }
 
+// In a container of another host, or one with processes of its own, the number is that of another process.
+bool has_open(int pid, const fs::path& file) {
+  std::error_code error;
+  for (auto one = fs::directory_iterator(fmt::format("/proc/{}/fd", pid), error);
+       !error && one != fs::directory_iterator(); one.increment(error)) {
+    std::error_code other;  // descriptors may be closed meanwhile
+    if (fs::equivalent(one->path(), file, other)) return true;
+  }
+  return false;
+}
+
 absl::Status in_use(const RunPaths& paths) {
   const auto text = read_file(paths.lock(), kLongestPid);
   int pid = 0;
   if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), pid);
-  const std::string who = pid > 0 ? fmt::format("process {}", pid) : "another process";
+  const bool here = pid > 0 && has_open(pid, paths.lock());
+  const std::string who = here ? fmt::format("process {}", pid) : "another process";
   return absl::FailedPreconditionError(
       fmt::format("run folder {} is in use by {}; wait for it or choose another", paths.root.string(), who));
 }

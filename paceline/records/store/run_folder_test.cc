@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -166,6 +167,10 @@ TEST(RunFolder, BelongsToOneProcessAtATime) {
             fmt::format("run folder {} is in use by process {}; wait for it or choose another", root.string(),
                         child));
   EXPECT_TRUE(find_run(root).ok());
+  // A process of another container has another number here, or none.
+  std::ofstream(RunPaths{root}.lock()) << ::getpid() << "\n";
+  EXPECT_NE(std::string(RunFolder::resume(root).status().message()).find("is in use by another process;"),
+            std::string::npos);
 
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

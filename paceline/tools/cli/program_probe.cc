@@ -10,10 +10,13 @@
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
+#include "paceline/base/exit_reason.h"
 #include "paceline/base/memory_file.h"
 #include "paceline/base/status_macros.h"
+#include "paceline/base/status_message.h"
 #include "paceline/computing/program/program_engine.h"
 #include "paceline/computing/program/said_before.h"
+#include "paceline/processes/launch/oom_kills.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/launch/stop_signals.h"
 
@@ -43,10 +46,15 @@ absl::StatusOr<Probe> start_probe(program::StartOptions options) {
   const absl::Cleanup close_printed = [&] { close(printed); };
   options.process.output = printed;
   options.keep_going = [] { return launch::stop_signals() == 0; };
+  const std::int64_t killed_before = launch::oom_kills();
   auto engine = program::ProgramEngine::start(options);
   if (launch::stop_signals() > 0) return absl::CancelledError("stopped before anything was trained");
-  if (!engine.ok()) launch::print(stderr, tail_of(printed));
-  return engine;
+  if (engine.ok()) return engine;
+  launch::print(stderr, tail_of(printed));
+  const bool for_memory =
+      exit_reason_of(engine.status()) == ExitReason::kKilled && launch::oom_kills() > killed_before;
+  if (!for_memory) return engine;
+  return absl::ResourceExhaustedError("out of memory: " + message_of(engine.status()));
 }
 
 // A signal that ended this process at once would leave the program's own processes behind, and what it has made on disk.

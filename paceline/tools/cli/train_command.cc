@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/program_version.h"
@@ -447,19 +448,43 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
 
 namespace {
 
+// A person who has moved the program, or changed a setting, may not know that this makes another job.
+void tell_of_another_job(const config::JobConfig& job, const std::string& asked) {
+  constexpr std::size_t kMostTold = 3;
+  const auto other = runs::unfinished_run_of_another_job(job.runs_dir, job.name, asked);
+  if (!other || !runs::may_be_taken_up(other->run)) return;
+  std::vector<std::string> words;
+  std::string sets;
+  for (const config::JobDifference& one : other->differences) {
+    words.push_back(one.in_words());
+    if (one.is_of_host() && one.ours) sets += fmt::format(" --set {}={}", one.key, *one.ours);
+  }
+  const std::size_t more = words.size() - std::min(words.size(), kMostTold);
+  words.resize(words.size() - more);
+  launch::print(
+      stderr,
+      fmt::format("{0} was cut short, but its job is another one ({1}{2}): a new run begins; to go on with "
+                  "that one, add --resume {0}{3}\n",
+                  other->run.folder, fmt::join(words, "; "),
+                  more > 0 ? fmt::format("; and {} more", more) : "", sets));
+}
+
 // Looks for an unfinished run before the data are read or the program is asked, because that takes a while
 // and is done for the run that is found.
 absl::Status take_up_unfinished(TrainOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const std::string asked, resolved_job(options));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(asked, "job.toml"));
   const auto found = runs::unfinished_run(job.runs_dir, asked);
+  if (!found) tell_of_another_job(job, asked);
   if (!found || !runs::may_be_taken_up(*found)) return absl::OkStatus();
-  launch::print(stderr, fmt::format("going on with {}, which was cut short; --new begins another run\n",
-                                    found->folder));
+  const std::string moved =
+      found->moved.empty() ? "" : fmt::format(" (now with {})", fmt::join(found->moved, ", "));
+  launch::print(stderr, fmt::format("going on with {}, which was cut short{}; --new begins another run\n",
+                                    found->folder, moved));
   options.resume = found->folder;
   options.again = true;
   options.job_file.clear();
-  options.sets.clear();
+  options.sets = found->moved;
   return absl::OkStatus();
 }
 

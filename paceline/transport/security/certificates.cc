@@ -145,10 +145,10 @@ absl::Status check_outlives(X509* authority, const CertificateRequest& request) 
                   left > 0 ? fmt::format("--days {} at most, or ", left) : ""));
 }
 
-// False also in a folder that this user may not look into; writing there is what fails.
-bool is_there(const fs::path& path) {
-  std::error_code unseen;
-  return fs::exists(path, unseen);
+// A folder that may not be looked into has no such file. Writing into it fails, with the reason.
+bool is_there(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(file, error);
 }
 
 absl::StatusOr<Signed> find_or_make_authority(const CertificateRequest& request, bool& made) {
@@ -194,7 +194,9 @@ absl::StatusOr<MadeCertificates> make_certificates(const CertificateRequest& req
     return absl::InvalidArgumentError(fmt::format(
         "'{}' is the name of a file of the authority; choose another name for the job", request.job));
   }
-  if (is_there(request.dir) && !fs::is_directory(request.dir))
+  std::error_code error;
+  const fs::file_status dir = fs::status(request.dir, error);
+  if (fs::exists(dir) && !fs::is_directory(dir))
     return absl::InvalidArgumentError(fmt::format("{}: is a file; name a folder", request.dir.string()));
   PACELINE_RETURN_IF_ERROR(StagedFiles::finish(request.dir));
   MadeCertificates made;

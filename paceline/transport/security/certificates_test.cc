@@ -140,6 +140,15 @@ TEST_F(Certificates, LeaveNothingAfterAFailure) {
   }
 }
 
+// A folder that cannot be looked into, as another user's, is no reason to end without a line.
+TEST_F(Certificates, AFolderThatCannotBeLookedIntoIsNamed) {
+  fs::create_symlink(dir_, dir_);
+  const auto made = make("mnist");
+  ASSERT_FALSE(made.ok());
+  EXPECT_TRUE(std::string(made.status().message()).starts_with(dir_.string())) << made.status();
+  fs::remove(dir_);
+}
+
 // The error names the file that the user knows, not the staged one.
 TEST_F(Certificates, AFileThatCannotBeWrittenIsNamed) {
   rlimit before{};

@@ -1,5 +1,6 @@
 #include "paceline/transport/security/token.h"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -47,7 +48,10 @@ bool is_exposed(const std::filesystem::path& path) {
   std::error_code error;
   const auto mode = std::filesystem::status(path, error).permissions();
   constexpr auto kOthers = std::filesystem::perms::group_read | std::filesystem::perms::others_read;
-  return !error && (mode & kOthers) != std::filesystem::perms::none;
+  if (error || (mode & kOthers) == std::filesystem::perms::none) return false;
+  // A secret of Kubernetes has the mode that its mount gives it.
+  struct statvfs mount {};
+  return ::statvfs(path.c_str(), &mount) != 0 || (mount.f_flag & ST_RDONLY) == 0;
 }
 
 std::string exposed_in_words(const std::filesystem::path& path) {

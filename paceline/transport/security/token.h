@@ -18,7 +18,7 @@ absl::StatusOr<std::string> make_token();
 // The token in the file, without the space around it. Errors: those of read_small(); InvalidArgument if it is
 // shorter than 16 characters, or has others than letters, digits and -_.+/=.
 absl::StatusOr<std::string> read_token(const std::filesystem::path& path);
-// True if users other than the owner can read it.
+// True if users other than the owner can read it, and its mode can be changed.
 bool is_exposed(const std::filesystem::path& path);
 // The advice for a person, in a line.
 std::string exposed_in_words(const std::filesystem::path& path);

@@ -1,6 +1,10 @@
 #include "paceline/transport/security/token.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -60,6 +64,30 @@ TEST(Token, OthersThatCanReadItAreNoticed) {
   EXPECT_TRUE(is_exposed(path));
   ASSERT_EQ(chmod(path.c_str(), 0604), 0);
   EXPECT_TRUE(is_exposed(path));
+}
+
+// In a child, as in a container with a mounted secret: 0 if the token there is not called exposed, 1 if it is, 2 if this
+// process may mount nothing.
+int look_at_mounted_token(const std::string& folder) {
+  const std::string path = folder + "/token";
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", folder.c_str(), "tmpfs", 0, nullptr) != 0)
+    return 2;
+  std::ofstream(path) << "0123456789abcdef0123456789abcdef";
+  if (chmod(path.c_str(), 0440) != 0 || !is_exposed(path) ||
+      mount(nullptr, folder.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0)
+    return 2;
+  return is_exposed(path) ? 1 : 0;
+}
+
+TEST(Token, NobodyIsToldToChangeTheModeOnAReadOnlyMount) {
+  const TempFolder folder;
+  const pid_t child = fork();
+  if (child == 0) _exit(look_at_mounted_token(folder.path().string()));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Token, RefusesAFileThatHasNoToken) {

@@ -130,6 +130,8 @@ def misbehave(message):
         sys.exit(0)
     if how == "die":
         os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
     if how == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     if how == "hang":
