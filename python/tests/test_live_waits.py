@@ -150,9 +150,7 @@ def test_the_death_of_an_evaluators_program_shows_between_two_evaluations(tmp_pa
             )  # an evaluator gets what workers leave of the processors
             time.sleep(2)  # the evaluation is over
             os.kill(int((tmp_path / "evaluator").read_text()), signal.SIGKILL)
-            line = (
-                "evaluator was lost (train.py: the program ended (killed by signal 9 (Killed))); it is started again"
-            )
+            line = "the program ended (killed by signal 9 (Killed))); it is started again"
             wait_until(lambda: line in said.read_text(), run)
             (tmp_path / "go").write_text("")
             assert run.wait(120) == 0, said.read_text()
