@@ -120,7 +120,7 @@ void coordinate(int address_out, const LiveJob& job) {
                          .new_key = rpc::new_link_key},
              .checkpoints = &checkpoints});
   const auto server = must(coordinator_process::CoordinatorServer::start(
-      must(rpc::listen_for_job(job.address(0) + ":0")), loop, coordinator,
+      must(rpc::listen_for_job(job.address(0) + ":0")), loop, &coordinator,
       {.access = kAccess, .status = [](const auto&, auto&) {}, .notice = [](const auto&) {}}));
   const std::string line = server->address() + "\n";
   if (write(address_out, line.data(), line.size()) < 0) return;
