@@ -42,6 +42,7 @@ from .schedules import length_of, read_schedule
 from .session import Session
 from .streams import Stream
 from .streams.host_source import job_on_host
+from .streams.stream import UNKNOWN_EPOCH
 from .train_sets import check_train_set, digest_of, prefetched
 from .unit_weights import unit_messages
 from .wishes import Wishes
@@ -73,7 +74,7 @@ def enlist(session: Session, model: nn.Module, train_set: Any, wishes: Wishes) -
     _prepare_process()
     samples = check_train_set(train_set)
     if isinstance(train_set, Stream):
-        _check_stream(train_set, _epochs(session, wishes), wishes)
+        _check_stream(train_set, _epochs(session, wishes), _batch(session, wishes), wishes)
     if wishes.evaluate is not None:
         takes_model(wishes.evaluate)
     device = _made_current(_place(session, model, wishes))
@@ -147,7 +148,7 @@ def _freezing(session: Session, inventory: Inventory, wishes: Wishes, epoch: Cal
     return Freezing(inventory, wishes.optimizer, epoch if compares else None)
 
 
-def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:
+def _check_stream(stream: Stream, epochs: float, batch: float, wishes: Wishes) -> None:
     if stream.varies and wishes.processes != 1:
         raise PacelineError(
             "a batch of this stream may have fewer samples than were leased, and the processes of a worker share "
@@ -157,6 +158,11 @@ def _check_stream(stream: Stream, epochs: float, wishes: Wishes) -> None:
         raise PacelineError(
             f"nobody knows how many samples {epochs:g} epochs of this stream have before it was read to its end; "
             "give the stream records="
+        )
+    if stream.open_end and batch > UNKNOWN_EPOCH:
+        raise PacelineError(
+            f"a batch has {batch} samples, and as nobody knows how many this stream has, its batches end at each "
+            f"{UNKNOWN_EPOCH}th record; give the stream records=, or write a smaller batch"
         )
     if stream.open_end and wishes.schedule is not None:
         raise PacelineError(
@@ -379,7 +385,8 @@ def _model_message(
         message["optimizer_state"] = state.message()
     elif state is not None and session.role == "probe":
         message["note"] = f"{message['where']}: {state.not_taken}"
-    if wishes.schedule is not None:
+    # Only a probe's is read. The scheduler is stepped through the whole job for it.
+    if wishes.schedule is not None and session.role == "probe":
         schedule = _schedule(session, samples, wishes)
         if schedule is not None:
             message["schedule"] = schedule
@@ -411,6 +418,10 @@ def _epochs(session: Session, wishes: Wishes) -> float:
     return float(wishes.epochs or session.settings.get("epochs") or DEFAULT_EPOCHS)
 
 
+def _batch(session: Session, wishes: Wishes) -> float:
+    return wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
+
+
 def _guard(session: Session, samples: int, wishes: Wishes) -> OptimizerGuard:
     per = wishes.schedule_per
     length = None if wishes.schedule is None else length_of(per, *_counts(session, samples, wishes))
@@ -424,7 +435,7 @@ def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] 
 
 def _counts(session: Session, samples: int, wishes: Wishes) -> tuple[float, int, int]:
     """The job's epochs, the samples of an epoch, and those of a full commit."""
-    batch = wishes.batch_size or session.settings.get("batch") or DEFAULT_BATCH
+    batch = _batch(session, wishes)
     if wishes.drop_last and samples >= batch:
         samples -= int(samples % batch)
     return _epochs(session, wishes), samples, session.round(batch)

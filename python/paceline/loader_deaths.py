@@ -39,10 +39,10 @@ class LoaderDeaths:
         how = "has died"
         if code is not None:
             how = f"was killed ({signal.strsignal(-code)})" if code < 0 else f"has ended (exit status {code})"
-        raise PacelineError(
-            f"the loader process {dead[0].pid} of this program {how}; if neither the program nor somebody did that, "
-            "memory was short: give join() fewer num_workers"
-        )
+        why = "if neither the program nor somebody did that, memory was short: give join() fewer num_workers"
+        if code == -signal.SIGBUS:
+            why = "/dev/shm is full or too small for its batches: docker run --shm-size=8g, or fewer num_workers"
+        raise PacelineError(f"the loader process {dead[0].pid} of this program {how}; {why}")
 
     def close(self) -> None:
         for descriptor in self._watched:

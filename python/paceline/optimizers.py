@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -179,7 +180,7 @@ def read_optimizer(
         listed = _groups(groups, [rate / base for rate in rates], said, inventory, behind or {})
         if listed:
             message["group"] = listed
-    if clip is not None:
+    if clip is not None and float(clip) != math.inf:  # every norm is below that, so nothing is clipped
         if not float(clip) > 0:
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
         message["clip"] = float(clip)
@@ -210,7 +211,15 @@ def _no_schedule(optimizer: Any) -> str:
 
 def _rate(group: Group, scheduled: bool) -> float:
     """With a scheduler, the first rate belongs to the schedule and not to the optimizer."""
-    return float(group["initial_lr"] if scheduled and "initial_lr" in group else group["lr"])
+    return _finite("lr", float(group["initial_lr"] if scheduled and "initial_lr" in group else group["lr"]))
+
+
+def _finite(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise PacelineError(
+            f"the servers cannot step with an optimizer whose {name} is {value}; write a finite number"
+        )
+    return value
 
 
 def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
@@ -232,7 +241,8 @@ def _numbers_of(optimizer: Any) -> Callable[[Group], Message]:
 
     def numbers(group: Group) -> Message:
         _refuse(group, name, *without)
-        read = {setting: value(group.get(key, 0)) for setting, (key, value) in kind.settings.items()}
+        settings = kind.settings.items()
+        read = {setting: _finite(key, value(group.get(key, 0))) for setting, (key, value) in settings}
         return {"name": kind.name, **read, **kind.more(group)}
 
     return numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -15,8 +16,11 @@ from .inventory import PARAMETER, Inventory
 Names = list[list[str]]  # PEFT's name, the tensor's
 
 
-def peft_names(inventory: Inventory) -> tuple[Names, dict[str, Any]] | None:
-    """The names, and the adapter's configuration; None if there is no PEFT model, or more than one."""
+def peft_names(inventory: Inventory) -> tuple[Names, dict[str, Any] | None] | None:
+    """The names, and the adapter's configuration, which a process without a folder for temporary files does not know.
+
+    None if there is no PEFT model, or more than one.
+    """
     peft = sys.modules.get("peft")
     kind = getattr(peft, "PeftModel", None)
     if peft is None or not isinstance(kind, type):
@@ -39,9 +43,11 @@ def _adapter_of(model: nn.Module) -> str:
     return str(active if isinstance(active, str) else active[0])
 
 
-def _config_of(config: Any) -> dict[str, Any]:
+def _config_of(config: Any) -> dict[str, Any] | None:
     """The file that PEFT itself writes beside an adapter that is complete."""
-    with tempfile.TemporaryDirectory() as folder:
+    # The job does not need it, so it is not refused on a file system that cannot be written.
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
         with open(os.path.join(folder, "adapter_config.json"), encoding="utf-8") as file:
             return {**json.load(file), "inference_mode": True}
+    return None

@@ -24,6 +24,10 @@ _MEASURE = {"metric", "metrics", "loss", "score", "accuracy", "val"}
 Point = tuple[float, float]  # epoch, factor
 
 MOST_POINTS = 2000
+# A table has more points, up to a job file's limit, if fewer would miss the schedule by this part of its largest
+# factor.
+_MOST_MISSED = 0.01
+_MOST_OF_FILE = 10_000
 # The largest factor of a schedule that counts epochs is at least this: a warm-up in steps has hardly begun.
 _LEAST_FACTOR = 0.05
 # Under which schedulers of torch.optim keep their length.
@@ -238,14 +242,23 @@ def _slopes(factors: list[float], steps_an_epoch: int, part: float) -> list[Poin
 
 
 def thin_out(points: list[Point]) -> list[Point]:
-    """Keeps at most MOST_POINTS of them, as close to all as possible."""
+    """Keeps at most MOST_POINTS of them, as close to all as possible; more if the schedule's shape needs more."""
     most = max(abs(factor) for _, factor in points)
     tolerance = 1e-9 * most
-    while True:
+    closest: list[Point] | None = None
+    while tolerance <= _MOST_MISSED * most:
         kept = _within(points, tolerance)
         if len(kept) <= MOST_POINTS:
             return kept
+        if closest is None and len(kept) <= _MOST_OF_FILE:
+            closest = kept
         tolerance *= 4
+    if closest is None:
+        raise PacelineError(
+            f"the schedule has more jumps and bends than a table of {_MOST_OF_FILE} points can follow; give join() "
+            "one with fewer restarts"
+        )
+    return closest
 
 
 def _within(points: list[Point], tolerance: float) -> list[Point]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,11 @@ def session() -> Session | None:
     return _session
 
 
+def _path(said: Any) -> str:
+    """The worker says paths in UTF-8. In a locale of another charset Python would look for other bytes."""
+    return os.fsdecode(str(said or "").encode("utf-8", "surrogateescape"))
+
+
 def _read_start(channel: Channel) -> Session:
     start = channel.read()
     if start is None or start["type"] == "end":
@@ -97,10 +103,10 @@ def _read_start(channel: Channel) -> Session:
         recuts=bool(start.get("recuts", False)),
         card_memory=bool(start.get("card_memory", False)),
         on_host=int(start.get("on_host", 0)),
-        initial_weights=str(start.get("initial_weights") or ""),
-        run_folder=str(frozen.get("folder") or ""),
+        initial_weights=_path(start.get("initial_weights")),
+        run_folder=_path(frozen.get("folder")),
         run=str(start.get("run") or ""),
-        host_folder=str(start.get("host_folder") or ""),
+        host_folder=_path(start.get("host_folder")),
         keep_frozen=bool(frozen.get("keep", True)),
         profile=int(start.get("profile", 0)),
         beside=bool(start.get("beside", False)),

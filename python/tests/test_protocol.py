@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import textwrap
 import time
 from pathlib import Path
 
@@ -60,6 +61,20 @@ def test_a_probe_says_what_the_model_is(tmp_path: Path) -> None:
         assert member.process.poll() is None
         assert member.end() == 0
         assert "not reached" not in member.log
+
+
+@pytest.mark.parametrize("role, asked", [("probe", 4), ("worker", 1), ("evaluator", 1)])
+def test_only_a_probe_steps_the_schedule_through_the_job(tmp_path: Path, role: str, asked: int) -> None:
+    scheduled = """
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: print("asked") or 1 / (1 + epoch))
+        paceline.join(model, Points(), optimizer=optimizer, schedule=schedule, schedule_per="epoch", epochs=4)
+    """
+    with Member(tmp_path, HEAD + textwrap.dedent(scheduled), role=role) as member:
+        assert ("schedule" in member.receive("model")) == (role == "probe")
+        member.end()
+    assert member.log.count("asked") == asked
 
 
 def test_a_probe_ends_with_its_socket(tmp_path: Path) -> None:

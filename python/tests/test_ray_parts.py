@@ -122,6 +122,36 @@ def test_two_hosts_tell_of_one_evaluation() -> None:
     assert history.last() == {**second, "training_loss": 1.0, "commits": 16, "finished": True}
 
 
+def test_a_metric_of_steps_does_not_replace_that_of_an_evaluation() -> None:
+    history = History()
+    of_steps = {"f1": 0.9, "accuracy": 0.8, "version": 99.0}
+    line = {**evaluation(8), "metrics": {"f1": 0.5, "samples": 3.0}, "accuracy": 0.25}
+    [told] = history.add([{**snapshot(8), "training_metrics": of_steps}, line])
+    for found in (told, history.last()):
+        assert (found["f1"], found["accuracy"], found["version"], found["samples"]) == (0.5, 0.25, 8, 8)
+
+
+def test_a_run_that_goes_back_to_a_checkpoint_loses_its_evaluations_behind_it() -> None:
+    def again(version: int) -> dict[str, Any]:
+        return {**evaluation(version), "time_s": 2.0, "loss": 1.5}
+
+    history = History()
+    history.add([evaluation(4), evaluation(6), evaluation(8), evaluation(10)], 1)
+    [told] = history.add([again(6)], 1)
+    assert (told["version"], told["loss"]) == (6, 1.5)
+    assert history.add([evaluation(6), evaluation(10)], 1) == []  # the same lines once more
+    assert history.add([evaluation(7), evaluation(3)], 1)  # The run goes back twice.
+    assert [one["version"] for one in history.evaluations] == [3] and history.last()["version"] == 3
+
+
+def test_what_another_host_tells_late_is_not_newer() -> None:
+    history = History()
+    history.add([evaluation(6), evaluation(8)], 1)
+    assert history.add([evaluation(4), evaluation(7)], 0) == []
+    assert [one["version"] for one in history.add([evaluation(9)], 0)] == [9]
+    assert [one["version"] for one in history.evaluations] == [6, 8, 9]
+
+
 def test_a_run_without_evaluations_has_metrics_too() -> None:
     history = History()
     history.add([{**snapshot(16, finished=True), "time_s": 2.0}])

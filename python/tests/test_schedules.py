@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from paceline.errors import PacelineError
-from paceline.schedules import MOST_POINTS, read_schedule
+from paceline.schedules import MOST_POINTS, read_schedule, thin_out
 
 schedulers = torch.optim.lr_scheduler
 
@@ -112,6 +112,29 @@ def test_jumps_stay_jumps() -> None:
     found = read_schedule(opt, schedulers.MultiStepLR(opt, [40]), "step", 2, 320, 8)
     assert found is not None
     assert found["table"] == [[0, 1], [1, 1], [1, pytest.approx(0.1)], [pytest.approx(79 / 40), pytest.approx(0.1)]]
+
+
+def test_many_restarts_keep_their_shape() -> None:
+    opt = optimizer()
+    scheduler = schedulers.CosineAnnealingWarmRestarts(opt, 100)
+    found = read_schedule(opt, scheduler, "step", 400, samples=100, bulk=1)
+    assert found is not None and MOST_POINTS < len(found["table"]) <= 10_000
+    for step, rate in enumerate(stepped(opt, scheduler, 40_000)):
+        assert at(found["table"], step / 100) == pytest.approx(rate / 0.4, abs=2e-3), step
+
+
+def square(jumps: int) -> list[tuple[float, float]]:
+    return [(float(end), float(step % 2)) for step in range(jumps + 1) for end in (step, step + 1)]
+
+
+def test_thousands_of_jumps_are_kept() -> None:
+    points = square(3000)
+    assert thin_out(points) == points
+
+
+def test_a_schedule_that_no_table_follows_is_refused() -> None:
+    with pytest.raises(PacelineError, match="than a table of 10000 points can follow; give"):
+        thin_out(square(6000))
 
 
 class Halving:

@@ -28,7 +28,7 @@ source = {source}
 stream = Stream(source, map=float, shuffle=0, interleave=1, **OPTIONS)
 model = nn.Linear(1, 1, bias=False)
 nn.init.ones_(model.weight)
-job = paceline.join(model, stream, batch_size=4, {more})
+job = paceline.join(model, stream, **{{"batch_size": 4, **dict({more})}})
 for numbers in job:
     loss = (model(numbers[:, None].float()) ** 2).mean()
     loss.backward()
@@ -75,6 +75,12 @@ def test_the_model_says_that_nobody_knows_the_end(tmp_path: Path) -> None:
     with start(tmp_path, BY_FUNCTION) as member:
         model = member.take_model()
         assert (model["samples"], model["in_order"], model["open_end"]) == (65536, True, True)
+
+
+def test_a_batch_beyond_the_epoch_of_an_unknown_length_is_refused(tmp_path: Path) -> None:
+    with start(tmp_path, BY_FUNCTION, more="batch_size=65537") as member:
+        text = member.receive("error")["text"]
+        assert "a batch has 65537 samples" in text and "give the stream records=" in text
 
 
 def test_places_are_samples_of_the_stream(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def run(
             shared=storage_path is not None,
             port=places[0].port,
             secrets=f"/tmp/paceline-{os.getuid()}-{secrets.token_hex(8)}",
-            job="" if job is None else Path(job).read_text(),
+            job="" if job is None else Path(job).read_text(encoding="utf-8"),
             settings=dict(settings or {}),
         )
         return _train(plan, actors, ips, resume, _reporters(trial, report))

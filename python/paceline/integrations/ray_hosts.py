@@ -194,7 +194,7 @@ class Hosts:
             self._run = look.run
         if look.run is not None and look.run == host.folder:
             host.read = look.read
-        for metrics in self.history.add(look.metrics):
+        for metrics in self.history.add(look.metrics, 0 if self._plan.shared else host.rank):
             self._new_metrics(metrics)
         self._done = self._done or look.status == 0
         if self._done:

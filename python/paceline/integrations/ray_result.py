@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,21 +28,29 @@ class Result:
 
 
 class History:
-    """The evaluations of a run, each once, however many hosts tell of them."""
+    """The evaluations of a run, each once, however many hosts tell of them.
+
+    A run that goes back to a checkpoint has lost those behind it, and says new ones of the same versions.
+    """
 
     def __init__(self) -> None:
         self.evaluations: list[dict[str, Any]] = []
         self.trained = False
         self._snapshot: dict[str, Any] = {}
+        self._line: dict[str, Any] = {}  # the newest evaluation
+        self._teller = 0  # the newest evaluation's
+        self._told: set[str] = set()
 
-    def add(self, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Takes lines of metrics.jsonl; returns the evaluations that are new."""
+    def add(self, lines: Iterable[dict[str, Any]], teller: int = 0) -> list[dict[str, Any]]:
+        """Takes lines of metrics.jsonl; returns the evaluations that are new. teller: each has a file of its own."""
         new = []
         for line in lines:
             if line["kind"] == "snapshot":
                 self._snapshot = line
                 self.trained = self.trained or line["commits"] > 0
-            elif line["kind"] == "evaluation" and line["version"] > self._newest_version():
+            elif line["kind"] == "evaluation" and self._is_new(line, teller):
+                self._line, self._teller = line, teller
+                self.evaluations = [one for one in self.evaluations if one["version"] < line["version"]]
                 self.evaluations.append(self._flat(line))
                 new.append(self.evaluations[-1])
         return new
@@ -58,17 +67,28 @@ class History:
         return int(self._snapshot.get("samples", 0))
 
     def last(self) -> dict[str, Any]:
-        place: dict[str, Any] = {key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot}
-        flat = self.evaluations[-1] if self.evaluations else place
-        return {**flat, **self._of_snapshot(), "finished": self._snapshot.get("finished", False)}
+        if self._line:
+            flat = self._flat(self._line)
+        else:
+            place: dict[str, Any] = {
+                key: self._snapshot[key] for key in ("samples", "time_s") if key in self._snapshot
+            }
+            flat = {**self._of_snapshot(), **place}
+        return {**flat, "finished": self._snapshot.get("finished", False)}
 
-    def _newest_version(self) -> int:
-        return self.evaluations[-1]["version"] if self.evaluations else -1
+    def _is_new(self, line: dict[str, Any], teller: int) -> bool:
+        text = json.dumps(line, sort_keys=True)
+        if text in self._told:
+            return False
+        self._told.add(text)
+        # Only a file's own order says that the run went back. What another host tells late may be long over.
+        return teller == self._teller or line["version"] > self._line.get("version", -1)
 
     def _flat(self, line: dict[str, Any]) -> dict[str, Any]:
+        """The evaluation's numbers count more than a step's of the same name."""
         own = {key: line[key] for key in ("loss", "accuracy") if line[key] is not None}
         place = {key: line[key] for key in ("version", "samples", "time_s")}
-        return {**self._of_snapshot(), **place, **line["metrics"], **own}
+        return {**self._of_snapshot(), **line["metrics"], **own, **place}
 
     def _of_snapshot(self) -> dict[str, Any]:
         flat = {key: self._snapshot[key] for key in _OF_SNAPSHOT if self._snapshot.get(key) is not None}
