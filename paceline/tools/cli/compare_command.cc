@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/processes/launch/print.h"
@@ -312,7 +313,7 @@ class Course {
 };
 
 std::string how_to_go_on(const std::string& folder) {
-  return fmt::format("go on with: paceline compare --resume {}", folder);
+  return fmt::format("go on with: paceline compare --resume {}", shell_word(folder));
 }
 
 // If nothing was trained, the folder is removed.
