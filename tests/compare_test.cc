@@ -282,6 +282,21 @@ TEST(Compare, ARunThatWasStoppedIsMarkedAndItIsOpenWhoIsTheFastest) {
   EXPECT_THAT(read_text(comparison / "report.html"), testing::HasSubstr("asp (unfinished)"));
 }
 
+TEST(Compare, ItsFolderMayHaveAQuoteInItsName) {
+  const TempFolder folder;
+  const fs::path job = small_job(folder.path(), "epochs = 0.1\n");
+  const fs::path runs = folder / "3\" disk";
+  std::string text = read_text(job);
+  const std::string usual = fmt::format("\"{}\"", (folder / "runs").string());
+  write_text(job, text.replace(text.find(usual), usual.size(), "'" + runs.string() + "'"));
+  const Ended compared = run({"compare", job.string(), "--virtual", "--policies", "bsp,asp"});
+  ASSERT_EQ(compared.status, 0) << compared.errors;
+  const fs::path comparison = fs::directory_iterator(runs)->path();
+  EXPECT_EQ(std::count_if(fs::directory_iterator(comparison), fs::directory_iterator(),
+                          [](const auto& entry) { return fs::exists(entry.path() / "job.toml"); }),
+            2);
+}
+
 TEST(Compare, AsksForSomethingToCompare) {
   const Ended ended = run({"compare"});
   EXPECT_EQ(ended.status, 2);

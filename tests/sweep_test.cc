@@ -290,6 +290,21 @@ TEST(Sweep, ATrainingThatDivergesIsAResult) {
       2);
 }
 
+TEST(Sweep, ItsFolderMayHaveAQuoteInItsName) {
+  const TempFolder folder;
+  const fs::path inside = folder / "3\" disk";
+  fs::create_directory(inside);
+  const fs::path sweep = small_sweep(folder.path(), "0.1");
+  std::string text = read_text(sweep);
+  const std::string out = fmt::format("out = \"{}\"", (folder / "out").string());
+  write_text(sweep,
+             text.replace(text.find(out), out.size(), fmt::format("out = '{}'", (inside / "out").string())));
+  const Ended ended = run({"sweep", sweep.string()});
+  ASSERT_EQ(ended.status, 0) << ended.errors;
+  EXPECT_EQ(results(inside).size(), 4u);
+  EXPECT_EQ(folders_in(inside / "out"), 4u);
+}
+
 // Its evaluations are of weights that were still numbers.
 TEST(Sweep, ATrainingThatDivergesLateHasNoEnd) {
   const TempFolder folder;

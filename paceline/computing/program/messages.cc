@@ -318,6 +318,18 @@ std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dro
   return line(message);
 }
 
+std::size_t expected_in_a_line(std::span<const engine::Batch> batches) {
+  constexpr std::size_t kAround =
+      100;  // the most bytes of a batch without samples, and those around all batches
+  constexpr std::size_t kOneNumber = 11;  // the most bytes of a sample's number and its comma
+  std::size_t bytes = kAround;
+  for (std::size_t count = 0; count < batches.size(); ++count) {
+    bytes += kAround + kOneNumber * batches[count].samples.size();
+    if (bytes > kLongestLine) return count;
+  }
+  return batches.size();
+}
+
 std::string step_line(const engine::Batch& batch, std::span<const PlacedRun> weights,
                       std::span<const PlacedRun> gradients, std::int64_t micro_batch, const Ahead& ahead,
                       const std::optional<Words>& words) {

@@ -72,6 +72,8 @@ std::string initial_line(std::span<const PlacedRun> to);
 std::string optimizer_state_line(std::span<const std::vector<PlacedRun>> to);
 // `dropped`: these batches come behind those of the last line without its first ones, so many; -1: they replace all.
 std::string expect_line(std::span<const engine::Batch> batches, std::int64_t dropped = -1);
+// How many of these batches, from the first one on, such a line has room for.
+std::size_t expected_in_a_line(std::span<const engine::Batch> batches);
 // engine::Weights says what these two are.
 struct Ahead {
   float reach = 0;

@@ -10,6 +10,7 @@
 
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/program/wrong.h"
+#include "paceline/decisions/control/controller.h"
 #include "paceline/records/store/strict_json.h"
 
 namespace paceline::program {
@@ -389,7 +390,7 @@ absl::StatusOr<Model> parse_model(const json& message) {
     model.last = last->get<bool>();
   if (const auto prefetch = message.find("prefetch");
       prefetch != message.end() && prefetch->is_number_integer())
-    model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, 1024);
+    model.prefetch = std::clamp<std::int64_t>(prefetch->get<std::int64_t>(), 0, control::kMostAhead);
   // A step that is begun early needs a batch that is known early.
   if (model.words) model.prefetch = std::max<std::int64_t>(model.prefetch, 1);
   if (const auto evaluates = message.find("evaluates");

@@ -7,6 +7,7 @@
 
 #include "paceline/computing/program/messages.h"
 #include "paceline/computing/program/units.h"
+#include "paceline/formats/config/job_config.h"
 
 namespace paceline::program {
 namespace {
@@ -27,6 +28,17 @@ TEST(ModelMessage, SaysWhatItsCardHasFreeOrNothingThatCounts) {
                             R"({"card":"a","free":0})", R"({"card":"a","free":-1})",
                             R"({"card":"a","free":1.5})", R"({"card":"a","free":9007199254740993})"})
     EXPECT_FALSE(card_memory_said(wrong).has_value()) << wrong;
+}
+
+// More workers and batches than a job may have ahead are a wish that is cut, not a setting that is refused.
+TEST(ModelMessage, LoadsNoMoreBatchesAheadThanAJobMay) {
+  const auto answer =
+      parse_answer(R"({"type":"model","tensors":[{"name":"w","shape":[]}],"samples":1,"prefetch":4096})");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const std::vector<std::string>& sets = std::get<Model>(*answer).sets;
+  ASSERT_THAT(sets, testing::Contains("data.ahead=1000"));
+  const auto job = config::parse_job("[program]\nrun = \"train.py\"\n[data]\nahead = 1000\n", "job.toml");
+  EXPECT_TRUE(job.ok()) << job.status();
 }
 
 std::vector<planner::LayerProfile> layers_of(const std::string& first, const std::string& second) {

@@ -368,30 +368,6 @@ absl::Status ProgramEngine::first_state(std::span<float> out) {
   return absl::OkStatus();
 }
 
-void ProgramEngine::expect(std::span<const engine::Batch> batches) {
-  if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
-  expected_.assign(batches.begin(), batches.end());
-  // A program that has ended says so when it is asked next.
-  if (over_ || (owed_ > 0 && !early_)) return;
-  std::int64_t dropped = -1;
-  if (model_.words) {
-    // The list of batches is long, and most of them were in the last one.
-    const auto first = batches.empty() ? told_.end() : std::find(told_.begin(), told_.end(), batches.front());
-    const std::span<const engine::Batch> rest(first, told_.end());
-    if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
-      batches = batches.subspan(rest.size());
-      dropped = first - told_.begin();
-    }
-  }
-  told_ = expected_;
-  {
-    const std::lock_guard lock(sharing_);
-    later_ += expect_line(batches, dropped);
-  }
-  // The program may wait for its GPU, and the GPU for let_begin(): a line that fills the socket would wait for ever.
-  if (!early_) send(take_later()).IgnoreError();
-}
-
 absl::Status ProgramEngine::prepare(const engine::Batch& batch) {
   batch_ = batch;
   return absl::OkStatus();

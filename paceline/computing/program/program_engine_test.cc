@@ -187,6 +187,25 @@ TEST(ProgramEngine, ListsLargeBatchesOnlyOnceAnEarlyStepMayBegin) {
   }
 }
 
+TEST(ProgramEngine, TellsOfNoMoreBatchesThanALineHasRoomFor) {
+  Bench bench(options("words"));
+  bench.put_on_card();
+  const auto batch = [](int step) {
+    return engine::Batch{.samples = std::vector<std::int32_t>(900'000, 2'000'000'000 + step), .step_seed = 7};
+  };
+  const std::vector<engine::Batch> next = {batch(0), batch(1)};
+  ASSERT_EQ(expected_in_a_line(next), 1);
+  EXPECT_LT(expect_line(std::span(next).first(1)).size(), kLongestLine);
+  EXPECT_GT(expect_line(next).size(), kLongestLine);
+  bench.engine().expect(next);
+  for (int i = 0; i < 2; ++i) {
+    const auto result = bench.step(next.at(i).samples);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->loss, 2'000'000'000 + i);
+    EXPECT_EQ(result->metrics.at("expected"), i == 0 ? 1 : 0);
+  }
+}
+
 TEST(ProgramEngine, ALossThatIsNoNumberIsOne) {
   Bench bench(options("no-number"));
   EXPECT_TRUE(std::isnan(bench.step({1})->loss));
@@ -196,37 +215,6 @@ TEST(ProgramEngine, AStepMayBeSkipped) {
   Bench bench(options("skip"));
   EXPECT_TRUE(bench.step({1})->skipped);
   EXPECT_FALSE(bench.step({1})->skipped);
-}
-
-TEST(StartOptions, CountADeviceAmongThoseOfItsHost) {
-  const auto job = config::parse_job(
-      "[program]\nrun = \"train.py\"\n[cluster]\nhosts = 2\n[network]\nlisten = \"127.0.0.1:0\"\n"
-      "[[device]]\nhost = 0\n[[device]]\nhost = 1\n[[device]]\nhost = 0\n[[device]]\nhost = 1\n",
-      "job.toml");
-  ASSERT_TRUE(job.ok()) << job.status();
-  const auto number = [&](const std::string& name) {
-    return start_options(*job, Role::kWorker, name, 1).start.on_host;
-  };
-  EXPECT_EQ(number("w0"), 0);
-  EXPECT_EQ(number("w1"), 0);
-  EXPECT_EQ(number("w2"), 1);
-  EXPECT_EQ(number("w3"), 1);
-  EXPECT_EQ(number("evaluator"), 0);
-}
-
-TEST(StartOptions, SayTheSamplesOfARoundIfDevicesAreStages) {
-  const auto settings = [](const std::string& text) {
-    const auto job = config::parse_job(text + "[program]\nrun = \"train.py\"\n", "job.toml");
-    PACELINE_CHECK(job.ok(), "{}", job.status().ToString());
-    const auto found = start_options(*job, Role::kWorker, "w0", 1).start.settings;
-    return std::map<std::string, double>(found.begin(), found.end());
-  };
-  EXPECT_FALSE(settings("[[device]]\ncount = 3\n").contains("round"));
-  EXPECT_EQ(settings("parallel = \"static\"\nmicro_batch = 4\n[[device]]\ncount = 3\n[[pipeline]]\n"
-                     "devices = [\"w0\", \"w2\"]\ncuts = [1]\nsamples = 12\n[[pipeline]]\ndevices = "
-                     "[\"w1\"]\nsamples = 4\n")
-                .at("round"),
-            16);
 }
 
 // A program may import for minutes, and evaluate for minutes.

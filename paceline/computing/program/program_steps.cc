@@ -1,4 +1,4 @@
-// Steps of a program whose GPU waits for words and writes them (step_page.h).
+// Steps of a program whose GPU waits for words and writes them (step_page.h), and what it is told of the next ones.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -130,6 +130,32 @@ absl::Status ProgramEngine::begin_next(const std::vector<PlacedRun>& to, std::in
   early_ = {*next, to, micro_batch, words.number, words.rows};
   owed_ += 1;
   return send(step_line(*next, {}, to, micro_batch, {}, words));
+}
+
+void ProgramEngine::expect(std::span<const engine::Batch> batches) {
+  // This is only a hint: a program reads what it was not told of.
+  batches = batches.first(expected_in_a_line(batches));
+  if (std::equal(batches.begin(), batches.end(), expected_.begin(), expected_.end())) return;
+  expected_.assign(batches.begin(), batches.end());
+  // A program that has ended says so when it is asked next.
+  if (over_ || (owed_ > 0 && !early_)) return;
+  std::int64_t dropped = -1;
+  if (model_.words) {
+    // The list of batches is long, and most of them were in the last one.
+    const auto first = batches.empty() ? told_.end() : std::find(told_.begin(), told_.end(), batches.front());
+    const std::span<const engine::Batch> rest(first, told_.end());
+    if (rest.size() <= batches.size() && std::equal(rest.begin(), rest.end(), batches.begin())) {
+      batches = batches.subspan(rest.size());
+      dropped = first - told_.begin();
+    }
+  }
+  told_ = expected_;
+  {
+    const std::lock_guard lock(sharing_);
+    later_ += expect_line(batches, dropped);
+  }
+  // The program may wait for its GPU, and the GPU for let_begin(): a line that fills the socket would wait for ever.
+  if (!early_) send(take_later()).IgnoreError();
 }
 
 // A step that nobody waits for writes to the gradient's memory, too. It harms no commit: a caller has pinned a version

@@ -94,13 +94,15 @@ absl::Status Controller::on(Time at, const ReplicaJoined& fact, std::vector<Orde
   if (replanner_ != nullptr) PACELINE_RETURN_IF_ERROR(replanner_->joined(fact));
   const auto index = static_cast<std::size_t>(fact.replica.value());
   if (index >= members_.size()) members_.resize(index + 1);
-  members_[index] = {.name = fact.name, .batch = fact.batch, .clock = Clock(0), .base = version()};
+  // A batch of more samples than the data has takes all of them, and the bulk is what a round can take.
+  const std::int64_t batch = std::min(fact.batch, config_.dataset_size);
+  members_[index] = {.name = fact.name, .batch = batch, .clock = Clock(0), .base = version()};
   if (config_.look_ahead) {
     lateness_of_.resize(members_.size());
     lateness_of_[index] = {};
   }
   ++here_;
-  nominal_batch_ += fact.batch;
+  nominal_batch_ += batch;
   if (started_) {
     activate(at, fact.replica, entry_clock());
   } else {

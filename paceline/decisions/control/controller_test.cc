@@ -271,6 +271,17 @@ TEST(Controller, ABulkSynchronousRoundOfAllThatThereIsIsAWholeUpdate) {
   EXPECT_DOUBLE_EQ(commits_of(config, "backup:1", facts).at(0).fraction, 2.0 / 3);
 }
 
+TEST(Controller, ABatchOfMoreThanTheDataCountsAsAllOfItInABulk) {
+  const auto commits = commits_of(config_of(100, 500, 3), "asp",
+                                  {joined(0, "w0", 1'000'000), joined(1, "w1", 1'000'000),
+                                   joined(2, "w2", 50), ready(0, 1, 0), left(1), ready(2, 1, 0)});
+  ASSERT_EQ(commits.size(), 2u);
+  EXPECT_EQ(commits[0].samples, 100);
+  EXPECT_EQ(commits[0].nominal, 250);
+  EXPECT_DOUBLE_EQ(commits[0].fraction, 0.4);
+  EXPECT_EQ(commits[1].nominal, 150) << "its part leaves with a replica";
+}
+
 TEST(Controller, ALoneReplicasLastBatchIsAWholeUpdateUnderAnyPolicy) {
   for (const char* const policy : {"bsp", "asp", "ssp:2", "cgp"}) {
     const auto commits =

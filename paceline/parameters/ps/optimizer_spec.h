@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <span>
 
 namespace paceline::ps {
@@ -61,6 +62,14 @@ struct CommitShare {
   double fraction;       // f: the part of the bulk; more than 0
   double fractions;      // Σ f over all updates of the group's state so far, this one included
 };
+
+// β^f, what a state keeps of itself. It is never 1, as it would be when rounded: 1 − β^f is what lets a gradient in, and
+// without it a second moment stays 0, by which the step is divided.
+inline float kept_part(double beta, double fraction) {
+  constexpr float kMost = 1.0f - 0x1p-24f;
+  const auto kept = static_cast<float>(std::pow(beta, fraction));
+  return kept < kMost ? kept : kMost;
+}
 
 // A setting of [optimizer] in the job file that only some optimizers have.
 struct OwnSetting {

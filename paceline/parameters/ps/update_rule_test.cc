@@ -141,6 +141,24 @@ double move_a_round(const OptimizerConfig& config, int parts, double gradient) {
   return one.weight() - before;
 }
 
+// A float is 1 from 1 − 3e-8 on.
+TEST(StepNumbers, AStateNeverKeepsAllOfItself) {
+  const OptimizerConfig slow{.momentum = 0.999999, .beta1 = 0.999999, .beta2 = 0.99999999};
+  for (const OptimizerKind kind : kEveryOptimizer) {
+    for (const double fraction : {1.0, 1.0 / 64, 1e-5}) {
+      OptimizerConfig config = slow;
+      config.kind = kind;
+      const StepNumbers numbers = step_numbers(config, 1e-3, fraction, 1.0);
+      EXPECT_LT(numbers.beta1, 1.0f) << traits_of(kind).name << ' ' << fraction;
+      EXPECT_LT(numbers.beta2, 1.0f) << traits_of(kind).name << ' ' << fraction;
+      if (kind == OptimizerKind::kSgd || kind == OptimizerKind::kRmsprop) {
+        EXPECT_LT(numbers.momentum, 1.0f) << fraction;
+        EXPECT_GT(numbers.gain, 0.0f) << fraction;
+      }
+    }
+  }
+}
+
 TEST(StepNumbers, ARoundOfLoneSgdCommitsMovesAsFarAsOneBulkCommit) {
   for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
     const OptimizerConfig config{.kind = OptimizerKind::kSgd, .momentum = momentum};

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,12 +78,35 @@ absl::StatusOr<engine::StepResult> step_until_taken(engine::Engine& engine, cons
 
 namespace {
 
-// Corrects a mean that was divided by more batches than were computed. It does nothing if none was computed.
-void rescale(engine::StepResult& mean, double factor) {
-  if (!std::isfinite(factor)) return;
-  mean.loss *= factor;
-  for (auto& [name, value] : mean.metrics) value *= factor;
-}
+// Each step counts as its weight, or as its samples; a metric is the mean over the steps that have it.
+class MeanOfSteps {
+ public:
+  void add(const engine::StepResult& step, std::size_t samples) {
+    if (!any_) weight_ = 0;
+    any_ = true;
+    weight_ = weight_ && step.weight ? std::optional(*weight_ + *step.weight) : std::nullopt;
+    const double counts = step.weight.value_or(static_cast<double>(samples));
+    if (!(counts > 0)) return;
+    loss_.add(step.loss, counts);
+    for (const auto& [name, value] : step.metrics) metrics_[name].add(value, counts);
+  }
+  void tell(engine::StepResult& result) const {
+    result.weight = weight_;
+    result.loss = loss_.mean();
+    for (const auto& [name, one] : metrics_) result.metrics[name] = one.mean();
+  }
+
+ private:
+  struct Sum {
+    void add(double value, double counts) { sum += counts * value, counted += counts; }
+    double mean() const { return counted > 0 ? sum / counted : 0; }
+    double sum = 0, counted = 0;
+  };
+  bool any_ = false;
+  std::optional<double> weight_;
+  Sum loss_;
+  std::map<std::string, Sum> metrics_;
+};
 
 }  // namespace
 
@@ -131,7 +156,7 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
   pull(weights);
   engine::StepResult mean;
   loading_ = Duration::zero();
-  const double share = 1.0 / static_cast<double>(batches.size());
+  MeanOfSteps measured;
   for (const engine::Batch& batch : batches) {
     const auto here = engine::tensor_pointers<const float>(layout_, this->weights().data());
     const auto began = std::chrono::steady_clock::now();
@@ -141,16 +166,11 @@ absl::StatusOr<engine::StepResult> LocalSteps::take(engine::Engine& engine,
         const engine::StepResult result,
         step_until_taken(engine, batch, here, gradients, engine::kWholeBatch, keep_going));
     if (result.data_end) mean.data_end = result.data_end;
-    if (result.data_end && result.skipped) {  // this batch and all later ones lie behind the end
-      rescale(mean, static_cast<double>(batches.size()) / static_cast<double>(&batch - batches.data()));
-      break;
-    }
-    if (&batch == &batches.front()) mean.weight = 0;
-    mean.weight = mean.weight && result.weight ? std::optional(*mean.weight + *result.weight) : std::nullopt;
-    mean.loss += result.loss * share;
-    for (const auto& [name, value] : result.metrics) mean.metrics[name] += value * share;
+    if (result.data_end && result.skipped) break;  // this batch and all later ones lie behind the end
+    measured.add(result, batch.samples.size());
     step(numbers);
   }
+  measured.tell(mean);
   contribute(weights, contribution);
   return mean;
 }

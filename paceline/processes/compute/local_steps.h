@@ -47,7 +47,7 @@ class LocalSteps {
   // For a new replica: what an earlier one left in the velocity, perhaps a number that is not finite, does not go on.
   void reset_momentum() { std::fill(velocity_.begin(), velocity_.end(), 0.0f); }
 
-  // One step for each of `batches`, the mean of their losses. `weights` and `contribution`: one pointer a
+  // One step for each of `batches`, the means of their losses and metrics. `weights` and `contribution`: one pointer a
   // tensor; the contribution is weights at the start − weights at the end, and for statistics what they are
   // at the end. Errors: those of Engine::step().
   absl::StatusOr<engine::StepResult> take(engine::Engine& engine, std::span<const engine::Batch> batches,

@@ -154,7 +154,7 @@ class Constant : public engine::Engine {
   absl::StatusOr<engine::StepResult> step(const engine::Weights&, std::span<float* const> gradients,
                                           std::int64_t, const engine::KeepGoing&) override {
     *gradients[0] = gradient;
-    return engine::StepResult{.loss = 2};
+    return results.empty() ? engine::StepResult{.loss = 2} : results.at(step_++);
   }
   absl::StatusOr<engine::Evaluation> evaluate(std::span<const float* const>, std::int64_t,
                                               const engine::KeepGoing&) override {
@@ -162,8 +162,10 @@ class Constant : public engine::Engine {
   }
 
   float gradient = 1;
+  std::vector<engine::StepResult> results;  // one for each step; none: all are alike
 
  private:
+  std::size_t step_ = 0;
   ps::Layout layout_;
 };
 
@@ -189,6 +191,51 @@ TEST(LocalSteps, ANewReplicaBeginsWithoutTheMomentumOfTheLastOne) {
   engine.gradient = 1;
   steps->reset_momentum();
   EXPECT_EQ(contribution(*steps, engine), 1);
+}
+
+// An iteration of one step for each of these results.
+engine::StepResult mean_of(const std::vector<engine::StepResult>& results,
+                           const std::vector<engine::Batch>& batches) {
+  Constant engine;
+  engine.results = results;
+  auto steps = LocalSteps::create(engine.layout(), {.kind = ps::OptimizerKind::kSgd});
+  EXPECT_TRUE(steps.ok()) << steps.status();
+  const float weight = 0;
+  float moved = 0;
+  const float* const weights[] = {&weight};
+  float* const contributions[] = {&moved};
+  const auto mean = steps->take(engine, batches, 1.0, weights, contributions, [] { return true; });
+  EXPECT_TRUE(mean.ok()) << mean.status();
+  return mean.value_or(engine::StepResult{});
+}
+
+TEST(LocalSteps, AMetricIsTheMeanOverTheStepsThatHaveIt) {
+  const auto mean = mean_of({{.loss = 2, .metrics = {{"f1", 0.8}}}, {.loss = 5}, {.loss = 5}},
+                            {{.samples = {1, 2}}, {.samples = {3}}, {.samples = {4}}});
+  EXPECT_DOUBLE_EQ(mean.metrics.at("f1"), 0.8);
+  EXPECT_DOUBLE_EQ(mean.loss, 3.5) << "each step counts as much as its samples";
+  EXPECT_EQ(mean.weight, std::nullopt);
+}
+
+TEST(LocalSteps, AStepCountsAsMuchAsItsWeight) {
+  const auto mean = mean_of({{.loss = 8, .metrics = {{"right", 0}}, .weight = 10},
+                             {.loss = 2, .metrics = {{"right", 1}}, .weight = 990},
+                             {.loss = 0, .metrics = {{"right", 0}}, .weight = 0}},
+                            {{.samples = {1}}, {.samples = {2}}, {.samples = {3}}});
+  EXPECT_DOUBLE_EQ(mean.loss, 2.06);
+  EXPECT_DOUBLE_EQ(mean.metrics.at("right"), 0.99);
+  EXPECT_EQ(mean.weight, 1000);
+}
+
+TEST(LocalSteps, StepsBehindTheEndOfTheDataSayNothing) {
+  const auto mean =
+      mean_of({{.loss = 4, .metrics = {{"right", 1}}, .weight = 7}, {.skipped = true, .data_end = 1}},
+              {{.samples = {0}}, {.samples = {1}}, {.samples = {2}}});
+  EXPECT_DOUBLE_EQ(mean.loss, 4);
+  EXPECT_DOUBLE_EQ(mean.metrics.at("right"), 1);
+  EXPECT_EQ(mean.weight, 7);
+  EXPECT_EQ(mean.data_end, 1);
+  EXPECT_EQ(mean_of({{.skipped = true, .data_end = 0}}, {{.samples = {0}}}).weight, std::nullopt);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/exit_reason.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/journal_reader.h"
 #include "paceline/records/store/run_folder.h"
@@ -33,8 +34,12 @@ bool has_trained(const std::string& folder) {
   return journal.ok() && journal->facts([&](const control::Fact&) { any = true; }).ok() && any;
 }
 
+std::string resume_with(const std::string& command) {
+  return fmt::format("resume with: {} --resume ", command);
+}
+
 std::string resume_with(const std::string& command, const std::string& folder) {
-  return fmt::format("resume with: {} --resume {}", command, folder);
+  return resume_with(command) + shell_word(folder);
 }
 
 absl::Status end_of_failed(const absl::Status& error, const std::string& folder, bool resumed,

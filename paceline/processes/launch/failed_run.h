@@ -10,8 +10,9 @@ namespace paceline::launch {
 // True if the run's journal has an entry, or there is a checkpoint.
 bool has_trained(const std::string& folder);
 
-// The text "resume with: COMMAND --resume FOLDER".
+// The text "resume with: COMMAND --resume FOLDER", to be pasted whatever the folder's name is, and that before FOLDER.
 std::string resume_with(const std::string& command, const std::string& folder);
+std::string resume_with(const std::string& command);
 
 // The error with advice: resume, or read the logs. The folder of a new run that has not trained is removed,
 // unless its logs may say more than the error. `command`: the command that resumes such a run.

@@ -46,6 +46,14 @@ class FailedRun : public testing::Test {
   const absl::Status own_error_ = absl::FailedPreconditionError("the data set is empty");
 };
 
+TEST(ResumeWith, IsACommandWhateverTheNameOfTheFolder) {
+  EXPECT_EQ(resume_with("paceline train", "/runs/job-bsp"),
+            "resume with: paceline train --resume /runs/job-bsp");
+  EXPECT_EQ(resume_with("paceline train", "/My Drive/job-bsp"),
+            "resume with: paceline train --resume '/My Drive/job-bsp'");
+  EXPECT_EQ(resume_with("paceline node"), "resume with: paceline node --resume ");
+}
+
 TEST_F(FailedRun, RemovesARunThatNeverTrained) {
   EXPECT_FALSE(has_trained(folder()));
   EXPECT_EQ(told(own_error_), "the data set is empty");

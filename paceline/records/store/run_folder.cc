@@ -112,14 +112,18 @@ absl::StatusOr<FileDescriptor> furnish(const RunPaths& paths, const std::string&
 
 absl::StatusOr<RunPaths> find_run(const fs::path& root) {
   std::error_code error;
+  // The folders of another user's runs may not be looked into, which does not mean that nothing is there.
+  const auto closed = [&] { return error == std::errc::permission_denied; };
   if (fs::is_regular_file(root, error)) {
     return absl::InvalidArgumentError(fmt::format("{}: is a file; name the folder of a run", root.string()));
   }
   if (!fs::is_directory(root, error)) {
+    if (closed()) return io_error(root, "read", EACCES);
     return absl::NotFoundError(fmt::format("{}: no such run folder; check the path", root.string()));
   }
   RunPaths paths{root};
   if (fs::is_regular_file(paths.job(), error)) return paths;
+  if (closed()) return io_error(root, "read", EACCES);
   if (fs::is_regular_file(root / kComparisonFile, error)) {
     return absl::FailedPreconditionError(
         fmt::format("{}: a comparison, not a run; name one of the runs in it (`paceline compare --resume` "

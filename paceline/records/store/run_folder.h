@@ -53,7 +53,7 @@ struct RunPaths {
 // A file in the folder of a comparison, which holds several runs.
 inline constexpr char kComparisonFile[] = "comparison.json";
 
-// The paths of an existing run, to read. Errors: NotFound; FailedPrecondition if the folder is not a run's.
+// The paths of an existing run, to read. Errors: NotFound; FailedPrecondition if the folder is not a run's; PermissionDenied.
 absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 
 class RunFolder {

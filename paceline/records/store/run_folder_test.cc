@@ -51,6 +51,26 @@ TEST(RunFolder, AnExistingFolderIsNeverReused) {
   EXPECT_EQ(second->paths().root.string(), first->paths().root.string() + "-2");
 }
 
+// Root may read anything, so the test is another user for a while.
+TEST(RunFolder, ThatMayNotBeReadIsNotSaidToLackAJob) {
+  const TestDirectory directory;
+  const fs::path root = create(directory / "runs")->paths().root;
+  const uid_t before = ::geteuid();
+  constexpr uid_t kNobody = 65534;
+  for (const fs::path& open : {directory.path(), root.parent_path()})
+    fs::permissions(open, fs::perms::owner_all | fs::perms::others_exec);
+  for (const fs::path& closed : {root, root.parent_path()}) {
+    fs::permissions(closed, fs::perms::none);
+    if (before == 0) ASSERT_EQ(::seteuid(kNobody), 0);
+    const absl::Status found = find_run(root).status();
+    ASSERT_EQ(::seteuid(before), 0);
+    fs::permissions(closed, fs::perms::owner_all | fs::perms::others_exec);
+    EXPECT_EQ(found.code(), absl::StatusCode::kPermissionDenied) << found;
+    EXPECT_THAT(std::string(found.message()),
+                HasSubstr(root.string() + ": may not be read; check the permissions"));
+  }
+}
+
 TEST(RunFolder, ANameStaysInItsDirectory) {
   const TestDirectory directory;
   for (const char* name : {"../../etc/passwd", "..", "", "a b\n", "-rf", "\xff"}) {

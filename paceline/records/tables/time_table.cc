@@ -76,6 +76,13 @@ std::string about_waiting(const TimeLedger& ledger, const std::string& policy) {
     if (!part_of(device.device, most.on)) others += active(device);
   }
   const std::string under = in_capitals(policy);
+  Duration unnamed{0};
+  for (const Wait& wait : ledger.waits) unnamed += wait.on.empty() ? wait.time : Duration::zero();
+  if (unnamed * 2 > waiting) {
+    return fmt::format(
+        "under {} the devices wait {} % of their time, mostly for no device that is known so far", under,
+        percent(share_of(waiting, all), 0));
+  }
   if (most.time * 2 < waiting) {
     return fmt::format("the devices wait for each other in turn: under {} {} % of their time", under,
                        percent(share_of(waiting, all), 0));

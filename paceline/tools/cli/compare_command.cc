@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/policy/policy_spec.h"
+#include "paceline/formats/config/toml_text.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/launch/stop_signals.h"
 #include "paceline/processes/runs/job_file.h"
@@ -243,7 +245,7 @@ class Course {
 
   absl::StatusOr<std::string> job_in(const std::string& runs_dir, std::size_t i) const {
     PACELINE_ASSIGN_OR_RETURN(const std::string own, job_of(planned_, planned_.runs[i]));
-    return config::resolve_job(own, "job.toml", {"runs_dir=\"" + runs_dir + "\""});
+    return config::resolve_job(own, "job.toml", {"runs_dir=" + config::in_quotes(runs_dir)});
   }
 
   // The folder of a run; empty if the run has not begun. The folder may have been moved, so runs_dir does not
@@ -312,7 +314,7 @@ class Course {
 };
 
 std::string how_to_go_on(const std::string& folder) {
-  return fmt::format("go on with: paceline compare --resume {}", folder);
+  return fmt::format("go on with: paceline compare --resume {}", shell_word(folder));
 }
 
 // If nothing was trained, the folder is removed.

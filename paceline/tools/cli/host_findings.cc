@@ -27,6 +27,7 @@
 
 #include "paceline/base/control_groups.h"
 #include "paceline/base/memory_file.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/processes/launch/child_process.h"
 #include "paceline/processes/launch/host_memory.h"
 #include "paceline/processes/rpc/port.h"
@@ -180,7 +181,7 @@ Finding certificate(const std::string& dir, security::Role role) {
   struct stat about {};
   const std::string key = fmt::format("{}/{}.key", dir, to_string(role));
   if (stat(key.c_str(), &about) == 0 && (about.st_mode & 077) != 0)
-    return {what, Health::kWarn, says + "; others can read its key", "chmod 600 " + key};
+    return {what, Health::kWarn, says + "; others can read its key", "chmod 600 " + shell_word(key)};
   return {what, Health::kOk, says, ""};
 }
 
@@ -189,7 +190,8 @@ Finding token(const std::string& file) {
   if (!read.ok())
     return {"token", Health::kFail, std::string(read.status().message()), "copy the job's token here"};
   if (security::is_exposed(file))
-    return {"token", Health::kWarn, file + ": others on this host can read it", "chmod 600 " + file};
+    return {"token", Health::kWarn, file + ": others on this host can read it",
+            "chmod 600 " + shell_word(file)};
   return {"token", Health::kOk, file, ""};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/run_folder.h"
@@ -49,7 +50,7 @@ absl::StatusOr<PlannedComparison> read_planned(const std::string& folder) {
   if (!text.ok() && store::find_run(folder).ok()) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: is the folder of a run, not of a comparison; go on with it: paceline train --resume {}", folder,
-        folder));
+        shell_word(folder)));
   }
   if (!text.ok()) {
     return absl::NotFoundError(fmt::format("{}: is not the folder of a comparison that can go on: {}", folder,

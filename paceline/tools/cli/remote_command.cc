@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
-#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 
 namespace paceline::cli {
@@ -117,10 +117,6 @@ std::optional<int> RemoteCommand::look() {
   read_into(errors_, errors);
   if (ended) status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return status_;
-}
-
-std::string shell_word(const std::string& word) {
-  return "'" + absl::StrReplaceAll(word, {{"'", "'\\''"}}) + "'";
 }
 
 }  // namespace paceline::cli

@@ -41,7 +41,4 @@ class RemoteCommand {
   std::optional<int> status_;
 };
 
-// Quotes a text, so that a shell takes it for one word.
-std::string shell_word(const std::string& word);
-
 }  // namespace paceline::cli

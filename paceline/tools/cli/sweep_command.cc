@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/program_version.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/base/text_hash.h"
 #include "paceline/formats/config/origin.h"
@@ -277,7 +278,7 @@ absl::StatusOr<int> sweep_command(const SweepOptions& options) {
   const std::size_t trained = trainings.size() - missing(plan, results).size();
   PACELINE_RETURN_IF_ERROR(show(plan, results, options, about_sweep(plan, results, trained, origin)));
   if (whole) return 0;
-  launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", options.file));
+  launch::print(stderr, fmt::format("stopped; go on with: paceline sweep {}\n", shell_word(options.file)));
   return launch::exit_of_stop();
 }
 

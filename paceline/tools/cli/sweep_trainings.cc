@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/formats/config/toml_text.h"
 #include "paceline/processes/launch/print.h"
 #include "paceline/processes/launch/stop_signals.h"
 #include "paceline/processes/runs/job_file.h"
@@ -73,7 +74,8 @@ class Trainings {
     const fs::path folder = place_.out / training.name;
     clear_away(folder);
     PACELINE_ASSIGN_OR_RETURN(const std::string source, absolute_source(training.job.data.source));
-    std::vector<std::string> sets = {"runs_dir=\"" + folder.string() + "\"", "data.source=" + source};
+    std::vector<std::string> sets = {"runs_dir=" + config::in_quotes(folder.string()),
+                                     "data.source=" + source};
     if (!training.layers.empty()) sets.push_back(training.layers);
     PACELINE_ASSIGN_OR_RETURN(const std::string own, config::resolve_job(training.text, "job.toml", sets));
     TrainOptions options;

@@ -13,6 +13,7 @@
 
 #include "paceline/base/exit_reason.h"
 #include "paceline/base/program_version.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/computing/engine/built_in.h"
 #include "paceline/computing/program/units.h"
@@ -179,7 +180,8 @@ absl::Status check_is_no_folder(const std::string& job_file) {
   if (!std::filesystem::is_directory(job_file, ignored)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       store::find_run(job_file).ok()
-          ? fmt::format("{0}: is the folder of a run; go on with it: paceline train --resume {0}", job_file)
+          ? fmt::format("{}: is the folder of a run; go on with it: paceline train --resume {}", job_file,
+                        shell_word(job_file))
           : fmt::format("{}: is a folder; name a job file", job_file));
 }
 
@@ -457,16 +459,16 @@ void tell_of_another_job(const config::JobConfig& job, const std::string& asked)
   std::string sets;
   for (const config::JobDifference& one : other->differences) {
     words.push_back(one.in_words());
-    if (one.is_of_host() && one.ours) sets += fmt::format(" --set {}={}", one.key, *one.ours);
+    if (one.is_of_host() && one.ours) sets += " --set " + shell_word(one.key + "=" + *one.ours);
   }
   const std::size_t more = words.size() - std::min(words.size(), kMostTold);
   words.resize(words.size() - more);
   launch::print(
       stderr,
       fmt::format("{0} was cut short, but its job is another one ({1}{2}): a new run begins; to go on with "
-                  "that one, add --resume {0}{3}\n",
+                  "that one, add --resume {3}{4}\n",
                   other->run.folder, fmt::join(words, "; "),
-                  more > 0 ? fmt::format("; and {} more", more) : "", sets));
+                  more > 0 ? fmt::format("; and {} more", more) : "", shell_word(other->run.folder), sets));
 }
 
 // Looks for an unfinished run before the data are read or the program is asked, because that takes a while

@@ -18,6 +18,7 @@
 
 #include "paceline/base/counted.h"
 #include "paceline/base/program_version.h"
+#include "paceline/base/shell_word.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/processes/launch/failed_run.h"
 #include "paceline/processes/launch/placement.h"
@@ -305,7 +306,7 @@ constexpr char kNode[] = "paceline node";
 
 // Tells how to go on, if the first host has said so there.
 void tell_how_to_go_on(const std::string& said) {
-  const std::string there = launch::resume_with(kNode, "");
+  const std::string there = launch::resume_with(kNode);
   const std::size_t at = said.rfind(there);
   if (at == std::string::npos) return;
   const std::size_t begin = at + there.size();

@@ -9,6 +9,7 @@
 #include "paceline/records/stats/run_stats.h"
 #include "paceline/records/stats/testing/moments.h"
 #include "paceline/records/stats/time_stats.h"
+#include "paceline/records/tables/time_table.h"
 #include "paceline/tools/ui/ledger_window.h"
 #include "paceline/tools/ui/live_parts.h"
 #include "paceline/tools/ui/moving_lanes.h"
@@ -187,17 +188,44 @@ TEST(LedgerWindowTest, TheDifferenceIsWhatCameSince) {
   now.until = at(30);
   now.devices[0].spent[0] = from_seconds(9);
   now.devices.push_back({"w1", {}, {}});
-  now.devices[1].spent[static_cast<std::size_t>(report::TimeCause::kWaiting)] = from_seconds(3);
+  now.devices[1].spent[static_cast<std::size_t>(report::TimeCause::kWaiting)] = from_seconds(4);
   now.waits = {{"w3", "rule", from_seconds(5)}, {"w1", "rule", from_seconds(1)}};
   now.replicas = {{"w0", 9, from_seconds(9)}, {"w1", 1, from_seconds(1)}};
   const report::TimeLedger late = difference(now, before);
   EXPECT_EQ(late.wall(), from_seconds(20));
   EXPECT_EQ(late.devices[0].of(report::TimeCause::kComputing), from_seconds(5));
-  EXPECT_EQ(late.devices[1].of(report::TimeCause::kWaiting), from_seconds(3));
+  EXPECT_EQ(late.devices[1].of(report::TimeCause::kWaiting), from_seconds(4));
   EXPECT_THAT(late.waits, testing::ElementsAre(report::Wait{"w3", "rule", from_seconds(3)},
                                                report::Wait{"w1", "rule", from_seconds(1)}));
   EXPECT_EQ(late.replicas[0].iterations, 5);
   EXPECT_EQ(difference(before, now).devices[0].of(report::TimeCause::kComputing), Duration::zero());
+}
+
+// Before it ends nobody knows whom a wait is for. All of it counts as a wait for w3 since, and 35 s of it were before.
+TEST(LedgerWindowTest, AWaitThatBeganEarlierCountsFromTheStart) {
+  const auto waiting = static_cast<std::size_t>(report::TimeCause::kWaiting);
+  const auto computing = static_cast<std::size_t>(report::TimeCause::kComputing);
+  report::TimeLedger before, now;
+  before.until = at(45);
+  before.devices = {{"w0", {}, {}}, {"w3", {}, {}}};
+  before.devices[0].spent[computing] = from_seconds(10);
+  before.devices[0].spent[waiting] = from_seconds(35);
+  before.devices[1].spent[computing] = from_seconds(45);
+  before.waits = {{"", "the run ended first", from_seconds(35)}};
+  before.replicas = {{"w0", 1, from_seconds(10)}, {"w3", 0, from_seconds(0)}};
+  now = before;
+  now.until = at(65);
+  now.devices[0].spent[computing] = from_seconds(15);
+  now.devices[0].spent[waiting] = from_seconds(50);
+  now.devices[1].spent[computing] = from_seconds(65);
+  report::TimeLedger meanwhile = now;
+  meanwhile.waits = {{"", "the run ended first", from_seconds(50)}};
+  EXPECT_EQ(report::what_holds_back(difference(meanwhile, before), "bsp"),
+            "under BSP the devices wait 38 % of their time, mostly for no device that is known so far");
+  now.waits = {{"w3", "rule", from_seconds(50)}};
+  const report::TimeLedger late = difference(now, before);
+  ASSERT_EQ(late.waits.size(), 1u);
+  EXPECT_EQ(late.waits[0].time, from_seconds(15));
 }
 
 TEST(LedgerWindowTest, HasOnlyTheLatestTime) {

@@ -12,6 +12,17 @@ using report::TimeLedger;
 
 Duration since(Duration now, Duration before) { return std::max(Duration::zero(), now - before); }
 
+// A wait that was under way at the start had no name then, and has all its time under the one that it has since. So the
+// parts are cut, all alike, to what the devices waited.
+void cut_to_waited(TimeLedger& late) {
+  const Duration waited = late.of(report::TimeCause::kWaiting) + late.of(report::TimeCause::kServers);
+  Duration sum{0};
+  for (const report::Wait& wait : late.waits) sum += wait.time;
+  if (sum <= waited) return;
+  const double part = to_seconds(waited) / to_seconds(sum);
+  for (report::Wait& wait : late.waits) wait.time = from_seconds(to_seconds(wait.time) * part);
+}
+
 }  // namespace
 
 TimeLedger difference(const TimeLedger& now, const TimeLedger& before) {
@@ -32,6 +43,7 @@ TimeLedger difference(const TimeLedger& now, const TimeLedger& before) {
     const Duration time = since(wait.time, found == waits.end() ? Duration::zero() : found->second);
     if (time > Duration::zero()) late.waits.push_back({wait.on, wait.rule, time});
   }
+  cut_to_waited(late);
   std::sort(late.waits.begin(), late.waits.end(),
             [](const auto& a, const auto& b) { return a.time > b.time; });
   for (std::size_t i = 0; i < now.replicas.size(); ++i) {

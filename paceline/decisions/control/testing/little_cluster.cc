@@ -146,7 +146,7 @@ void LittleCluster::see(const CommitRecord& commit) {
   see_foreseen(commit);
   log_.push_back(commit);
   std::int64_t nominal = 0;
-  for (const auto& [id, replica] : replicas_) nominal += replica.batch;
+  for (const auto& [id, replica] : replicas_) nominal += std::min(replica.batch, config_.dataset_size);
   double shares = 0;
   std::int64_t samples = 0;
   for (const CommitMember& member : commit.members) {

@@ -11,8 +11,8 @@ namespace paceline::ps {
 // β1 and β2 are raised to f, the fraction of the bulk, with the rate η·f: (1 − β^f) is a gain as SGD's already. The bias
 // correction counts bulks, and not commits.
 inline void set_moments(const OptimizerConfig& config, const CommitShare& commit, StepNumbers& numbers) {
-  numbers.beta1 = static_cast<float>(std::pow(config.beta1, commit.fraction));
-  numbers.beta2 = static_cast<float>(std::pow(config.beta2, commit.fraction));
+  numbers.beta1 = kept_part(config.beta1, commit.fraction);
+  numbers.beta2 = kept_part(config.beta2, commit.fraction);
   numbers.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, commit.fractions));
   numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, commit.fractions));
 }

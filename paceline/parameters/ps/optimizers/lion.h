@@ -1,8 +1,6 @@
 // Lion: Chen and others 2023, arXiv 2302.06675, algorithm 2.
 #pragma once
 
-#include <cmath>
-
 #include "paceline/parameters/ps/optimizers/adam.h"
 
 namespace paceline::ps {
@@ -39,7 +37,7 @@ class LionStep {
 struct LionSpec {
   static void set_numbers(const OptimizerConfig& config, const CommitShare& commit, StepNumbers& numbers) {
     numbers.beta1 = static_cast<float>(config.beta1);
-    numbers.beta2 = static_cast<float>(std::pow(config.beta2, commit.fraction));
+    numbers.beta2 = kept_part(config.beta2, commit.fraction);
   }
   // A sign does not fade.
   static double direction_kept(const OptimizerConfig&) { return 1; }

@@ -69,8 +69,8 @@ struct NadamSpec {
     const double next = momentum_at(config, updates + 1), product = product_up_to(config, updates);
     numbers.gain = static_cast<float>((1 - momentum_at(config, updates)) / (1 - product));
     numbers.momentum = static_cast<float>(next / (1 - product * next));
-    numbers.beta1 = static_cast<float>(std::pow(config.beta1, commit.fraction));
-    numbers.beta2 = static_cast<float>(std::pow(config.beta2, commit.fraction));
+    numbers.beta1 = kept_part(config.beta1, commit.fraction);
+    numbers.beta2 = kept_part(config.beta2, commit.fraction);
     numbers.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, commit.fractions));
   }
   static constexpr OwnSetting kSettings[] = {{"momentum_decay", &OptimizerConfig::own, 0, 1e6}};

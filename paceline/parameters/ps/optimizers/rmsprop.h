@@ -32,7 +32,7 @@ class RmspropStep : public VelocityStep {
 struct RmspropSpec {
   static void set_numbers(const OptimizerConfig& config, const CommitShare& commit, StepNumbers& numbers) {
     set_momentum(config, commit, numbers);
-    numbers.beta2 = static_cast<float>(std::pow(config.beta2, commit.fraction));
+    numbers.beta2 = kept_part(config.beta2, commit.fraction);
   }
   static constexpr OptimizerTraits kTraits{.name = "rmsprop",
                                            .learning_rate = 0.01,

@@ -1,8 +1,6 @@
 // SGD with momentum.
 #pragma once
 
-#include <cmath>
-
 #include "paceline/parameters/ps/optimizer_spec.h"
 #include "paceline/parameters/ps/step_math.h"
 
@@ -13,7 +11,7 @@ namespace paceline::ps {
 // rate, because it belongs to the gradient's own commit: in the rate it would be that of each later commit, and a lone
 // gradient would in the end move the weights as far as the mean of four.
 inline void set_momentum(const OptimizerConfig& config, const CommitShare& commit, StepNumbers& numbers) {
-  numbers.momentum = static_cast<float>(std::pow(config.momentum, commit.fraction));
+  numbers.momentum = kept_part(config.momentum, commit.fraction);
   // From the momenta as rounded: 1 − μ^f is small, and a rounding of μ^f alone would show in it. At f = 1
   // the gain is exactly 1, so a bulk commit is plain SGD to the last bit.
   numbers.gain = static_cast<float>((1.0 - double{numbers.momentum}) /
