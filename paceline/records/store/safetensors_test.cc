@@ -274,22 +274,21 @@ TEST_F(SafetensorsTest, EveryTypeComesBackByteByByte) {
 TEST_F(SafetensorsTest, ATensorIsGivenBeforeTheNextOneIsRead) {
   const std::vector<float> values(1 << 20, 1.0f);
   const std::int64_t count = std::ssize(values);
-  ASSERT_TRUE(
-      write_safetensors(
-          path_, std::vector<TensorView>{{"a", {count}, values.data()}, {"b", {count}, values.data()}}, {})
-          .ok());
-  const float last = 7;
+  const std::vector<TensorView> views = {
+      {"a", {count}, values.data()}, {"b", {count}, values.data()}, {"c", {1}, values.data()}};
+  ASSERT_TRUE(write_safetensors(path_, views, {}).ok());
+  const float changed = 7;
   std::vector<Tensor> taken;
   const absl::Status status = each_tensor(path_, [&](Tensor tensor) {
-    if (taken.empty()) {
+    if (taken.empty()) {  // the last value of b
       std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-      file.seekp(-static_cast<std::streamoff>(sizeof last), std::ios::end);
-      file.write(reinterpret_cast<const char*>(&last), sizeof last);
+      file.seekp(-2 * static_cast<std::streamoff>(sizeof changed), std::ios::end);
+      file.write(reinterpret_cast<const char*>(&changed), sizeof changed);
     }
     taken.push_back(std::move(tensor));
   });
   ASSERT_EQ(taken.size(), 2u);
-  EXPECT_EQ(taken.back().data.back(), last);
+  EXPECT_EQ(taken.back().data.back(), changed);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
