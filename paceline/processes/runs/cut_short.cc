@@ -17,7 +17,6 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
   PACELINE_RETURN_IF_ERROR(journal.status());
   PACELINE_ASSIGN_OR_RETURN(const auto about, journal->run());
   PACELINE_ASSIGN_OR_RETURN(const auto attempts, journal->attempts());
-  const Version here = newest_checkpoint(paths).value_or(Version(0));
   Version followed_from;
   for (auto one = attempts.rbegin(); one != attempts.rend();
        followed_from = std::max(followed_from, one->from), ++one) {
@@ -25,7 +24,9 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
     if (job_toml == about.end()) continue;  // the attempt never came to train
     PACELINE_ASSIGN_OR_RETURN(const auto committed, journal->committed(one->number));
     if (!committed) continue;
-    if (about.contains(lost_commits_key(one->number)) && followed_from <= here) return std::nullopt;
+    if (about.contains(lost_commits_key(one->number)) &&
+        followed_from <= newest_checkpoint(paths).value_or(Version(0)))
+      return std::nullopt;
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,
         config::parse_job(config::with_current_keys(job_toml->second), paths.journal().string()));

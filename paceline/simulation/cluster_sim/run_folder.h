@@ -68,8 +68,10 @@ struct RunFolder {
   const AttemptInJournal* cut_short() const {
     Version followed_from;
     for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
-      const bool follows = followed_from <= newest_version().value_or(Version(0));
-      if (one->newest) return one->says_what_was_lost && follows ? nullptr : &*one;
+      if (one->newest) {
+        const bool follows = followed_from <= newest_version().value_or(Version(0));
+        return one->says_what_was_lost && follows ? nullptr : &*one;
+      }
       followed_from = std::max(followed_from, one->from);
     }
     return nullptr;
