@@ -20,7 +20,7 @@ class Start:
     def read(self):
         return json.load(sys.stdin)
 
-sys.stdin.reconfigure(encoding="utf-8")  # as the channel reads
+sys.stdin.reconfigure(encoding="utf-8")  # the channel reads UTF-8 in any locale
 start = _read_start(Start())
 print(sys.getfilesystemencoding())
 for path in (start.run_folder, start.host_folder):

@@ -193,8 +193,8 @@ bool Supervisor::ended_in_order(const MemberEnded& ended) {
     case ExitReason::kRunFailed:
       reasons_.failure = ended.end.reason;
       return true;
-    // The wait for a leader has ended, and this host ends once all its members have. A leader that comes before that misses
-    // those that have.
+    // The wait for a leader has ended. This host ends once all its members have ended. If a leader comes before that, it
+    // misses the members that have ended.
     case ExitReason::kCoordinatorLost:
       if (leads_) return false;
       reasons_.no_leader = ended.end.reason;

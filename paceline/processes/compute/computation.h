@@ -46,8 +46,8 @@ class Computation {
   memory::GradientWriter& gradient() { return *gradient_; }
   // Memory in which weights will lie.
   void share(std::span<const engine::Memory> memories);
-  // The servers have taken the first weights, and the optimizer's state, whose memory is let go: a stage writes a part
-  // of a gradient only, and often to another worker's. Errors: no memory.
+  // The servers have taken the first weights and the optimizer's state, so their memory is let go. A stage writes only a
+  // part of a gradient, and often into another worker's memory. Errors: no memory.
   absl::Status servers_started();
   // The servers keep these parts' weights and gradients in cards' memory: from the next role on these parts of the gradient
   // lie there. Errors: there are no addresses for them.

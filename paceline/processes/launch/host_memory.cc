@@ -33,8 +33,8 @@ std::optional<std::int64_t> limit_of(const fs::path& group) {
   return least;
 }
 
-// Files that the kernel keeps in memory for a group. The first version of control groups has those of the groups below
-// it under other names.
+// The bytes of files that the kernel keeps in memory for a group. In version 1 of control groups, the keys with "total_"
+// count the groups below it too.
 std::int64_t cached_in(const fs::path& group) {
   std::ifstream file(group / "memory.stat");
   std::int64_t own = 0, all = 0, bytes = 0;

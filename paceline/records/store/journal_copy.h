@@ -19,7 +19,7 @@
 namespace paceline::store {
 
 // A journal as it was when this was made, even if it grows. As long as this exists, the journal's log cannot be
-// begun anew, and grows with the journal. May be passed on to another thread.
+// restarted, and grows with the journal. May be passed on to another thread.
 class JournalSnapshot {
  public:
   static absl::StatusOr<JournalSnapshot> take(const std::filesystem::path& journal);

@@ -1,5 +1,5 @@
-// The table of a job's schedule beside the one that its program has, which it computes anew on each host: the last digits
-// depend on the processor and on libraries.
+// The table of a job's schedule beside the one of its program. The program computes its table again on each host, so the
+// last digits depend on the processor and on libraries.
 #pragma once
 
 #include <optional>
