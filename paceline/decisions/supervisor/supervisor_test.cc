@@ -539,6 +539,24 @@ TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
   EXPECT_TRUE(supervisor_->heard_of_end());
 }
 
+// The network held the word of the leader before back, and this host has taken its place meanwhile.
+TEST_F(OtherHost, AProcessThatHeardOfTheFailureOfTheLeaderBeforeIsStartedAgain) {
+  begin_elsewhere();
+  pass(seconds(12));
+  ASSERT_TRUE(supervisor_->leads());
+  for (const char* name : {"w0", "w1"}) ends(name, said(ExitReason::kRunFailed, "the disk is full"));
+  take_done();
+  for (int i = 0; i < 12; ++i) {
+    answer(2, false, {"w0", "w1"});
+    pass(seconds(1));
+  }
+  EXPECT_THAT(take_done(), ElementsAre("w0 did not come and is started again", "start w0",
+                                       "w1 did not come and is started again", "start w1"));
+  answer(2, true);
+  coordinator_ends(killed(), Version(1));
+  EXPECT_EQ(outcome(), "none") << "this coordinator did not say that the run failed";
+}
+
 // The coordinator has ended, and a program here takes its time to end. The folder does not say how the run ended.
 TEST_F(OtherHost, ARunThatFailedIsNoSuccessWhileAProgramStillEnds) {
   begin_elsewhere();

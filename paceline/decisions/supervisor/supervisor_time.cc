@@ -30,10 +30,11 @@ void Supervisor::on(const TimePassed&) {
   if (!leads_ && !outcome_ && !stopping_ && !answers_.here() && failover_->wants_to_look(now_))
     put(LookAtFolder{failover_->run()});
   if (!leads_ && !outcome_ && members_.all_ended()) end(reasons_.as_heard(members_.all_taken()));
-  // After the run has failed, nobody waits for the missing processes.
-  if (!outcome_ && !stopping_ && !reasons_.failure) {
-    look_at_attempt();
-    start_again_who_is_missed();
+  // After the run has failed, nobody waits for the missing processes. But a leader that goes on with others of this
+  // host did not say so: a process that was cut off heard it from the leader before.
+  if (!outcome_ && !stopping_) {
+    if (!reasons_.failure) look_at_attempt();
+    if (!reasons_.failure || members_.any_but_evaluator()) start_again_who_is_missed();
   }
   look_whether_any_replica_is_left();
   look_whether_it_ended_elsewhere();
@@ -115,6 +116,7 @@ void Supervisor::start_again_who_is_missed() {
     // The answer has to be that young: this process may have stood still, and the member came meanwhile.
     if (!missed || answers_.heard_at() < *member.missed_since + kMissedLimit) continue;
     kill(member);
+    reasons_.failure.reset();
     tell(fmt::format("{} did not come and is started again", member.name));
     start(member, attempt_);
   }
