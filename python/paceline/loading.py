@@ -155,7 +155,7 @@ class StreamLoads(Loads):
             )
         before = functools.partial(seed_sample, load.augment_seed) if stream.draws else None
         samples, data_end = self._leased.draw(load.epoch, load.samples, before)
-        if self._collate_alone_draws:
+        if before is None and self._collate is not default_collate:
             seed_sample(load.augment_seed, load.samples[-1])
         batch = self._collated(samples) if samples else None
         return Drawn(batch, len(samples), stream.varies, data_end, self._read.learnt())

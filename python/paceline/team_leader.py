@@ -26,6 +26,7 @@ from .frozen import Frozen
 from .inventory import Inventory
 from .launching import own_arguments, own_command, own_folder
 from .micro_batches import MicroBatches
+from .seeding import mix
 from .session import Session
 from .team import Part, Team, part_of
 
@@ -149,8 +150,8 @@ class Leader(Team):
         parts = [part_of(samples, rank, self._processes) for rank in range(self._processes)]
         self._shares = [len(part) / len(samples) for part in parts]
         for follower, part in zip(self._followers, parts[1:]):
-            # Other dropout than here.
-            seed = (int(step["seed"]) + (follower.rank << 32)) & (2**64 - 1)
+            # Other dropout than here. A CPU's generator and NumPy's read the lower 32 bits alone.
+            seed = mix(int(step["seed"]), follower.rank)
             places: Message = {"weights": [], "gradients": []}
             follower.send({**step, **places, "samples": list(part), "seed": seed})
         self._meet_first()

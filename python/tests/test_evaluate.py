@@ -47,6 +47,21 @@ model.last.eval()
         assert "after the loop" in member.log
 
 
+def test_each_evaluation_draws_the_same_numbers(tmp_path: Path) -> None:
+    """Evaluations of two policies, or before and after a restart, differ by the weights alone."""
+    evaluate = """
+import random
+def evaluate(net):
+    return {"torch": torch.rand(()), "python": random.random()}
+"""
+    with evaluator(tmp_path, evaluate) as member:
+        member.take_model()
+        member.map(0, write=False)
+        first = ask(member)["metrics"]
+        assert ask(member)["metrics"] == first and first["torch"] != first["python"]
+        assert member.end() == 0, member.log
+
+
 def test_it_has_no_memory_for_gradients(tmp_path: Path) -> None:
     rooms = """
 import paceline.flat_weights as flat_weights

@@ -420,6 +420,19 @@ def test_a_collate_function_that_draws() -> None:
     other.close()
 
 
+@pytest.mark.parametrize("options", [{}, {"map": lambda record: record, "draws": False}])
+def test_a_collate_function_that_draws_over_a_stream(options: dict[str, Any]) -> None:
+    """The readers are processes of two stages, say, and each has its generators where its own work left them."""
+    stream = Stream(Shards(["all"], lambda name: [(torch.tensor(float(n)),) for n in range(20)]), **options)
+    loads = make_loader(stream, mixed, {}, seed=1)
+    first = loads.get(load(1, 2)).batch
+    torch.manual_seed(3)
+    random.seed(3)
+    again = make_loader(stream, mixed, {}, seed=1)
+    assert torch.equal(again.get(load(1, 2)).batch, first)
+    assert not torch.equal(again.get(load(1, 2, seed=6)).batch, first)
+
+
 def test_batches_are_moved() -> None:
     from typing import NamedTuple
 

@@ -74,6 +74,24 @@ def test_two_processes_have_the_gradient_of_one(tmp_path: Path, arguments: str, 
         assert member.end() == 0, member.log
 
 
+def test_each_process_draws_other_numbers(tmp_path: Path) -> None:
+    draws = """
+import random
+import numpy
+for x, y in job:
+    say("drawn", torch.rand(()).item(), numpy.random.rand(), random.random())
+    loss = loss_of(model, x, y)
+    loss.backward()
+    job.step(loss)
+"""
+    with Member(tmp_path, script(loop=draws)) as member:
+        member.begin()
+        member.step([0, 1, 2, 3])
+        assert member.end() == 0, member.log
+        one, other = [line.split()[1:] for line in member.log.splitlines() if line.startswith("drawn")]
+        assert all(here != there for here, there in zip(one, other)), member.log
+
+
 def test_micro_batches_of_each_process(tmp_path: Path) -> None:
     with Member(tmp_path, script()) as member:
         weights, gradients = member.begin()
