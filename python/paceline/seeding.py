@@ -40,6 +40,11 @@ def seed_step(seed: int, device: torch.device, others: bool = True) -> None:
         seed_others(seed)
 
 
+def seed_evaluation(seed: int, device: torch.device) -> None:
+    """Before an evaluation: all evaluations draw the same numbers, in whichever process."""
+    seed_step(mix(seed, 0x6576616C), device)
+
+
 def seed_sample(augment_seed: int, index: int) -> None:
     """Before a sample is read: its augmentation. The CPU's generators only, as this happens for every sample."""
     seed = mix(augment_seed, index)

@@ -403,36 +403,6 @@ if __name__ == "__main__":
         assert "found somewhere 64 True False" in member.log and "doubled True" in member.log
 
 
-def mixed(samples: list[Any]) -> torch.Tensor:
-    return torch.stack([sample[0] for sample in samples]) * torch.rand(()) * random.random()
-
-
-def test_a_collate_function_that_draws() -> None:
-    """Over samples that are read without a seed, too, a batch is the same for every reader."""
-    train_set = torch.utils.data.TensorDataset(torch.arange(1.0, 9.0))
-    direct, other = DirectLoader(Loads(train_set, mixed)), AheadLoader(Loads(train_set, mixed), {"num_workers": 1})
-    first = direct.get(load(1, 2))
-    torch.manual_seed(3)
-    random.seed(3)
-    assert torch.equal(direct.get(load(1, 2)), first)
-    assert torch.equal(other.get(load(1, 2)), first)
-    assert not torch.equal(direct.get(load(1, 2, seed=6)), first)
-    other.close()
-
-
-@pytest.mark.parametrize("options", [{}, {"map": lambda record: record, "draws": False}])
-def test_a_collate_function_that_draws_over_a_stream(options: dict[str, Any]) -> None:
-    """The readers are processes of two stages, say, and each has its generators where its own work left them."""
-    stream = Stream(Shards(["all"], lambda name: [(torch.tensor(float(n)),) for n in range(20)]), **options)
-    loads = make_loader(stream, mixed, {}, seed=1)
-    first = loads.get(load(1, 2)).batch
-    torch.manual_seed(3)
-    random.seed(3)
-    again = make_loader(stream, mixed, {}, seed=1)
-    assert torch.equal(again.get(load(1, 2)).batch, first)
-    assert not torch.equal(again.get(load(1, 2, seed=6)).batch, first)
-
-
 def test_batches_are_moved() -> None:
     from typing import NamedTuple
 
