@@ -36,6 +36,14 @@ std::string printable(const std::string& text, std::size_t most) {
   return text.size() > most ? clean + "..." : clean;
 }
 
+std::string fitting(const std::string& text, std::size_t width) {
+  std::size_t begun = 0;
+  const auto end = std::find_if(text.begin(), text.end(), [&](char c) {
+    return !continues(static_cast<unsigned char>(c)) && ++begun > width;
+  });
+  return {text.begin(), end};
+}
+
 std::string printable_lines(const std::string& text) {
   std::string lines;
   for (std::size_t at = 0; at <= text.size();) {

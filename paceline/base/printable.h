@@ -13,7 +13,10 @@ inline constexpr std::size_t kLongestError = 1000;  // the longest error text of
 // if it was longer.
 std::string printable(const std::string& text, std::size_t most = 100);
 
-// The same for a text of several lines, of any length.
+// The text, cut to `width` columns of a terminal, one a code point.
+std::string fitting(const std::string& text, std::size_t width);
+
+// Like printable() for a text of several lines, of any length.
 std::string printable_lines(const std::string& text);
 
 }  // namespace paceline

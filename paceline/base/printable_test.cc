@@ -28,6 +28,13 @@ TEST(Printable, HasNoCommandsOfTerminals) {
   EXPECT_EQ(printable("größe …"), "größe …");
 }
 
+TEST(Printable, IsCutAtAColumnAndNotWithinACharacter) {
+  EXPECT_EQ(fitting("größe", 3), "grö");
+  EXPECT_EQ(fitting("größe", 5), "größe");
+  EXPECT_EQ(fitting("größe", 9), "größe");
+  EXPECT_EQ(fitting("größe", 0), "");
+}
+
 TEST(Printable, LinesStayLines) {
   EXPECT_EQ(printable_lines(""), "");
   EXPECT_EQ(printable_lines("a\x1b\n\nb\n"), "a?\n\nb\n");

@@ -10,6 +10,10 @@
 
 namespace paceline::launch {
 
+// The environment variable that makes a display without a terminal begin each line of progress with a carriage return, so
+// that the command which reads it may show the line in place. Notes have none.
+inline constexpr char kMarksProgress[] = "PACELINE_MARKS_PROGRESS";
+
 enum class Shown {
   kLine,
   kJson,     // objects on standard output instead
@@ -34,7 +38,8 @@ class Display {
   const std::string label_;
   const Shown what_;
   const bool terminal_;  // whether standard error is a terminal, on which the line can change in place
-  bool shown_ = false;
+  const bool marks_;     // lines of progress, for the command that reads them
+  std::string shown_;    // the line that stands on the terminal
   std::string last_line_, last_phase_;  // the last ones that were printed if it is no terminal
   std::string last_json_;
   std::optional<std::chrono::steady_clock::time_point> last_;

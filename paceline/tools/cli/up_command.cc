@@ -275,22 +275,24 @@ absl::Status examine(const Fleet& fleet) {
 std::string node_until_input_ends(const Fleet& fleet, std::size_t rank) {
   std::vector<std::string> job = {"job.toml"};
   if (rank == 0 && !fleet.resume.empty()) job = {"--resume", fleet.resume};
-  return in_directory(fleet, fmt::format("exec 3<&0; {} </dev/null & node=$!; "
+  return in_directory(fleet, fmt::format("exec 3<&0; {}=1 {} </dev/null & node=$!; "
                                          "(cat <&3 >/dev/null; kill -HUP $node) >/dev/null 2>&1 & "
                                          "wait $node; status=$?; kill $! 2>/dev/null; exit $status",
-                                         on_host(fleet, "node", rank, job)));
+                                         launch::kMarksProgress, on_host(fleet, "node", rank, job)));
 }
 
-// Shows the first host's last line in place; in a log each line.
+// Shows the first host's lines. On a terminal a line of progress is shown in place.
 class Progress {
  public:
   ~Progress() { clear(); }
 
   void show(std::string& errors) {
     for (std::size_t end = 0; (end = errors.find('\n')) != std::string::npos; errors.erase(0, end + 1)) {
-      const std::string line = errors.substr(0, end);
-      launch::print(stderr, terminal_ ? fmt::format("\r\033[K{}", line) : line + "\n");
-      shown_ = terminal_;
+      const bool progress = errors.front() == '\r';
+      const std::string line = errors.substr(progress ? 1 : 0, end - (progress ? 1 : 0));
+      const bool in_place = progress && terminal_;
+      launch::print(stderr, (shown_ ? "\r\033[K" : "") + line + (in_place ? "" : "\n"));
+      shown_ = in_place;
     }
   }
   void clear() {

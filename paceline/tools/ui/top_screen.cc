@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/counted.h"
+#include "paceline/base/printable.h"
 #include "paceline/records/tables/terminal_text.h"
 
 namespace paceline::ui {
@@ -34,24 +35,11 @@ std::string or_dash(std::optional<double> value, Text text) {
 std::string four_digits(double value) { return fmt::format("{:.4g}", value); }
 std::string share(double value) { return report::percent(value, 0) + " %"; }
 
-// A text cut to `width` columns.
-std::string fitting(const std::string& text, int width) {
-  if (report::columns(text) <= static_cast<std::size_t>(width)) return text;
-  std::string cut;
-  int columns = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-    if (begins && ++columns > width) break;
-    cut += text[i];
-  }
-  return cut;
-}
-
 // A text over as many lines as it needs, cut at spaces.
 std::vector<std::string> wrapped(std::string text, int width) {
   std::vector<std::string> lines;
   while (report::columns(text) > static_cast<std::size_t>(width)) {
-    const std::string head = fitting(text, width);
+    const std::string head = fitting(text, static_cast<std::size_t>(width));
     const std::size_t space = head.rfind(' ');
     const std::size_t end = space == std::string::npos || space == 0 ? head.size() : space;
     lines.push_back(text.substr(0, end));
@@ -80,9 +68,11 @@ std::string progress(const Json& head, int width) {
   const std::string far =
       all > 0 ? fmt::format("{} {}", bar(done, std::max(8, width / 4)), whole_percent(samples, all))
               : report::short_number(samples) + " samples,";
-  return fmt::format("{} {} samples/s, {} so far, {} left", far,
+  const bool is_virtual = text_of(head, "world") == "virtual";
+  return fmt::format("{} {} samples/s, {} so far, {}", far,
                      or_dash(number_of(head, "samples_per_s"), report::short_number),
-                     or_dash(number_of(head, "elapsed_s"), report::short_duration), left);
+                     or_dash(number_of(head, "elapsed_s"), report::short_duration),
+                     is_virtual ? "in virtual time" : left + " left");
 }
 
 std::string learning(const Json& head) {
@@ -172,7 +162,7 @@ std::vector<std::string> top_screen(const RunFollower::Parts& parts, const std::
     }
   }
   if (lines.size() > static_cast<std::size_t>(height)) lines.resize(static_cast<std::size_t>(height));
-  for (std::string& line : lines) line = fitting(line, width);
+  for (std::string& line : lines) line = fitting(line, static_cast<std::size_t>(width));
   return lines;
 }
 
