@@ -61,10 +61,11 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
 // In the child, between fork and exec: only what is safe there. Its failure goes to `report`.
 [[noreturn]] void become(char* const* command, char* const* environment, const char* directory, int socket,
                          int output, int report, pid_t parent) {
-  setpgid(0, 0);
+  // Without a terminal a program that asks there fails with an error of its own. In a group in the background it would stand
+  // still, without a word.
+  setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotRun);  // the parent died before the line above
-  // In a group of its own it would stand still, without a word, when it reads the terminal.
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) _exit(kCannotRun);
   if (output >= 0) {

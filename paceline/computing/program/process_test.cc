@@ -1,11 +1,13 @@
 #include "paceline/computing/program/process.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -49,6 +51,22 @@ int in_child(const std::function<int()>& act) {
 }
 
 TEST(Process, SeesAProgramAndItsEnd) { EXPECT_TRUE(sees_a_program_and_its_end()); }
+
+// getpass(), git and ssh ask there. In a group in the background that would stop the program.
+TEST(Process, HasNoTerminal) {
+  const int status = in_child([] {
+    setsid();
+    // The first terminal that a session opens is its own.
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return 2;
+    if (open(ptsname(terminal), O_RDWR) < 0 || open("/dev/tty", O_RDWR) < 0) return 3;
+    auto process = Process::start({{"bash", "-c", ": </dev/tty && exit 5; exit 6"}, ""});
+    return process.ok() && process->ended_within(seconds(30)) && process->how_it_ended() == "exit status 6"
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(status, 0);
+}
 
 // Linux has them from 5.3 on, and some containers forbid them.
 TEST(Process, SeesAProgramAndItsEndWithoutDescriptorsOfProcesses) {
