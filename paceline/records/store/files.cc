@@ -63,6 +63,10 @@ absl::Status not_regular(const fs::path& path) {
 
 absl::StatusOr<fs::path> absolute_path(const fs::path& path) {
   if (path.empty()) return absl::InvalidArgumentError("the name of a file or folder is empty; write one");
+  if (path == "~" || path.native().starts_with("~/")) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: only a shell knows that ~ is your home folder; write the whole path", path.string()));
+  }
   std::error_code error;
   fs::path whole = fs::absolute(path, error);
   if (!error) return whole.lexically_normal();

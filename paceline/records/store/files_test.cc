@@ -87,5 +87,11 @@ TEST(Files, AMissingDirectoryIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/at/all: no such file or directory"));
 }
 
+TEST(Files, AHomeFolderIsNotNamedAsInAShell) {
+  for (const char* path : {"~", "~/runs"})
+    EXPECT_TRUE(absl::IsInvalidArgument(absolute_path(path).status())) << path;
+  for (const char* path : {"~runs", "./~", "runs/~"}) EXPECT_TRUE(absolute_path(path).ok()) << path;
+}
+
 }  // namespace
 }  // namespace paceline::store

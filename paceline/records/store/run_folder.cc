@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -50,6 +53,25 @@ std::string label_of(const std::string& name, const std::string& method,
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(now - second).count();
   return fmt::format("{}-{:%Y%m%dT%H%M%S}.{:03}Z-{}", as_file_name(name), fmt::gmtime(second), ms,
                      as_file_name(method));
+}
+
+// The newest time in the names of runs with this prefix.
+std::optional<std::chrono::system_clock::time_point> newest_in(const fs::path& base,
+                                                               const std::string& prefix) {
+  std::optional<std::chrono::system_clock::time_point> newest;
+  std::error_code error;
+  for (auto one = fs::directory_iterator(base, error); !error && one != fs::directory_iterator();
+       one.increment(error)) {
+    const std::string name = one->path().filename().string();
+    std::tm at{};
+    int ms = 0, read = 0;
+    if (!name.starts_with(prefix)) continue;
+    const char* const rest = strptime(name.c_str() + prefix.size(), "%Y%m%dT%H%M%S", &at);
+    if (rest == nullptr || std::sscanf(rest, ".%3dZ-%n", &ms, &read) != 1 || read == 0) continue;
+    const auto time = std::chrono::system_clock::from_time_t(timegm(&at)) + std::chrono::milliseconds(ms);
+    newest = std::max(newest.value_or(time), time);
+  }
+  return newest;
 }
 
 absl::Status make_directories(const fs::path& path) {
@@ -139,6 +161,9 @@ absl::StatusOr<RunFolder> RunFolder::create(const fs::path& base, const std::str
                                             std::chrono::system_clock::time_point now,
                                             const std::string& job) {
   PACELINE_RETURN_IF_ERROR(make_directories(base));
+  // The clock may have been set back since.
+  const auto newest = newest_in(base, as_file_name(name) + "-");
+  if (newest && *newest > now) now = *newest + std::chrono::milliseconds(1);
   PACELINE_ASSIGN_OR_RETURN(const fs::path root, make_new_directory(base, label_of(name, method, now)));
   RunPaths paths{root};
   auto lock = furnish(paths, job);

@@ -51,6 +51,25 @@ TEST(RunFolder, AnExistingFolderIsNeverReused) {
   EXPECT_EQ(second->paths().root.string(), first->paths().root.string() + "-2");
 }
 
+TEST(RunFolder, ALaterOneSortsBehindTheOthersThoughTheClockWasSetBack) {
+  const TestDirectory directory;
+  const auto made = [&](const std::string& name, std::chrono::hours after) {
+    return RunFolder::create(directory.path(), name, "bsp", kNoon + after, "")
+        ->paths()
+        .root.filename()
+        .string();
+  };
+  using std::chrono::hours;
+  EXPECT_EQ(made("cifar", hours(2)), "cifar-20250101T140000.042Z-bsp");
+  EXPECT_EQ(made("cifar", hours(0)), "cifar-20250101T140000.043Z-bsp");
+  EXPECT_EQ(made("cifar", hours(1)), "cifar-20250101T140000.044Z-bsp");
+  EXPECT_EQ(made("cifar", hours(3)), "cifar-20250101T150000.042Z-bsp");
+  EXPECT_EQ(made("cifar-10", hours(0)), "cifar-10-20250101T120000.042Z-bsp") << "the runs of another job";
+  for (const char* no_run : {"cifar-2099", "cifar-20990101T000000.000Z", "cifar-20990101T000000-bsp"})
+    fs::create_directory(directory / no_run);
+  EXPECT_EQ(made("cifar", hours(4)), "cifar-20250101T160000.042Z-bsp");
+}
+
 // Root may read anything, so the test is another user for a while.
 TEST(RunFolder, ThatMayNotBeReadIsNotSaidToLackAJob) {
   const TestDirectory directory;
@@ -61,7 +80,9 @@ TEST(RunFolder, ThatMayNotBeReadIsNotSaidToLackAJob) {
     fs::permissions(open, fs::perms::owner_all | fs::perms::others_exec);
   for (const fs::path& closed : {root, root.parent_path()}) {
     fs::permissions(closed, fs::perms::none);
-    if (before == 0) ASSERT_EQ(::seteuid(kNobody), 0);
+    if (before == 0) {
+      ASSERT_EQ(::seteuid(kNobody), 0);
+    }
     const absl::Status found = find_run(root).status();
     ASSERT_EQ(::seteuid(before), 0);
     fs::permissions(closed, fs::perms::owner_all | fs::perms::others_exec);

@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -148,6 +151,7 @@ absl::Status export_tensorboard(const std::string& folder, const std::string& na
 namespace {
 
 constexpr std::chrono::seconds kFollowEvery{1};
+constexpr char kEvents[] = "events.out.tfevents.";
 // A run that has not begun, or goes back, has no leader for a moment.
 constexpr int kLooksWithoutLeader = 5;
 
@@ -197,8 +201,10 @@ class Growing {
   absl::Status make_file(double began) {
     constexpr int kMostFiles = 9999;
     earlier_ = files();
+    // The clock of a host that leads later may be behind.
+    for (const fs::path& one : earlier_) began = std::max(began, began_in(one.filename().string()));
     for (int number = 1; number <= kMostFiles; ++number) {
-      file_ = folder_ / fmt::format("events.out.tfevents.{:.0f}.paceline.{:04}", began, number);
+      file_ = folder_ / fmt::format("{}{:.0f}.paceline.{:04}", kEvents, began, number);
       open_ = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (open_.get() >= 0) {
         ::flock(open_.get(), LOCK_EX | LOCK_NB);  // only tells others that somebody writes it
@@ -210,6 +216,13 @@ class Growing {
         fmt::format("{}: has too many event files of this run", folder_.string()));
   }
 
+  static double began_in(const std::string& name) {
+    double began = 0;
+    const std::string number = name.substr(std::min(name.size(), std::string_view(kEvents).size()));
+    std::from_chars(number.data(), number.data() + number.find('.'), began);
+    return began;
+  }
+
   // The run's event files that grew, by their names.
   std::vector<fs::path> files() const {
     std::vector<fs::path> all;
@@ -217,7 +230,7 @@ class Growing {
     for (auto one = fs::directory_iterator(folder_, error); !error && one != fs::directory_iterator();
          one.increment(error)) {
       const std::string name = one->path().filename().string();
-      if (name.starts_with("events.out.tfevents.") && name.find(".paceline.") != std::string::npos)
+      if (name.starts_with(kEvents) && name.find(".paceline.") != std::string::npos)
         all.push_back(one->path());
     }
     return all;

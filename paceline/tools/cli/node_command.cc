@@ -47,6 +47,13 @@ absl::StatusOr<HostFolder> folder_of_host(const config::JobConfig& job, std::int
     std::error_code error;
     fs::create_directories(folder / "logs", error);
     if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+    const std::string user = fmt::format("-user{}", geteuid());
+    const bool of_another_user =
+        error == std::errc::permission_denied || error == std::errc::operation_not_permitted;
+    if (of_another_user && !name.ends_with(user)) {
+      name += user;
+      continue;
+    }
     if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", folder.string(), error.message()));
     PACELINE_ASSIGN_OR_RETURN(auto lock, store::lock_file(folder / "lock"));
     if (lock) return HostFolder{folder.string(), *std::move(lock)};

@@ -49,7 +49,7 @@ absl::StatusOr<int> top_command(const TopOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const store::RunPaths run, run_of(options.run));
   ui::RunFollower follower(run);
   const std::string name = run.root.filename().string();
-  if (options.once || isatty(STDOUT_FILENO) == 0) {
+  if (options.once || isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0) {
     do follower.read();
     while (follower.is_behind());
     for (const std::string& line : ui::top_screen(follower.parts(), name, kWidth, kHeight))
