@@ -4,11 +4,11 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/computing/train/dropout.h"
 #include "paceline/computing/train/models.h"
 
 namespace paceline::train {
@@ -24,10 +24,10 @@ nn::MaxPool2d halving(std::int64_t kernel) { return nn::MaxPool2d(nn::MaxPool2dO
 // Two hidden layers of 4,096, and the classes.
 void push_dense(nn::Sequential& model, std::int64_t in, std::int64_t classes) {
   model->push_back("flatten", nn::Flatten());
-  model->push_back("drop1", nn::Dropout(0.5));
+  model->push_back("drop1", Dropout(0.5));
   model->push_back("fc1", nn::Linear(in, kHidden));
   model->push_back("relu_fc1", nn::ReLU());
-  model->push_back("drop2", nn::Dropout(0.5));
+  model->push_back("drop2", Dropout(0.5));
   model->push_back("fc2", nn::Linear(kHidden, kHidden));
   model->push_back("relu_fc2", nn::ReLU());
   model->push_back("fc3", nn::Linear(kHidden, classes));

@@ -156,6 +156,28 @@ TEST_P(StagesOf, AnyCutGivesTheBitsOfTheWholeModel) {
   }
 }
 
+// Other models of the process draw meanwhile, and a stage on another host draws nothing of the others.
+TEST(Stage, DropoutFollowsFromTheSeedAloneWhateverElseDraws) {
+  const std::string name = "vgg16-plain";
+  const auto units = *unit_count(small(name), shape_for(name), classes_for(name));
+  Bench bench(small(name), shape_for(name), classes_for(name));
+  const Batch batch = batch_for(name, 2);
+  const auto loss = [&](std::uint64_t seed, std::uint64_t others, std::int64_t cut) {
+    const auto front = Stage::create(small(name), shape_for(name), classes_for(name), {0, cut}).value();
+    const auto back = Stage::create(small(name), shape_for(name), classes_for(name), {cut, units}).value();
+    for (Stage* stage : {front.get(), back.get()})
+      EXPECT_TRUE(stage->start(bench.weight_pointers, bench.gradient_pointers, seed).ok());
+    torch::manual_seed(others);
+    const torch::Tensor x = front->forward(0, batch.inputs, 1).value().clone();
+    torch::manual_seed(others + 1);
+    return back->forward(0, x, batch.targets, 1).value();
+  };
+  const double expected = loss(7, 1, 1);
+  EXPECT_EQ(loss(7, 2, 1), expected);
+  EXPECT_EQ(loss(7, 1, units - 4), expected) << "the second dropout is the first unit of the last stage";
+  EXPECT_NE(loss(8, 1, 1), expected);
+}
+
 TEST(Stage, ForgetsAnIterationThatWasGivenUp) {
   Bench bench(small("resnet20"), shape_for("resnet20"), 10);
   const Batch batch = random_images(kBatch);

@@ -11,6 +11,8 @@
 #include <torch/utils.h>
 
 #include "paceline/base/check.h"
+#include "paceline/base/rng.h"
+#include "paceline/computing/train/dropout.h"
 #include "paceline/computing/train/model.h"
 #include "paceline/computing/train/models.h"
 
@@ -39,6 +41,7 @@ torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& targets)
 Units::Units(torch::nn::Sequential model, std::int64_t begin, std::int64_t end) : layout_(layout_of(model)) {
   const auto size = static_cast<std::int64_t>(model->size());
   PACELINE_CHECK(0 <= begin && begin < end && end <= size, "units {} to {} of {}", begin, end, size);
+  first_ = static_cast<std::size_t>(begin);
   std::vector<std::string> names = model->named_children().keys();
   names = {names.begin() + begin, names.begin() + end};
   units_.assign(model->begin() + begin, model->begin() + end);
@@ -73,10 +76,14 @@ std::vector<ps::FloatRange> Units::floats() const {
 void Units::start(std::span<const float* const> weights, std::span<float* const> gradients,
                   std::uint64_t seed) {
   pending_.clear();
-  torch::manual_seed(seed);
   bind_weights(weights);
   bind_gradients(gradients);
-  for (torch::nn::AnyModule& unit : units_) unit.ptr()->train();
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    torch::nn::Module& unit = *units_[i].ptr();
+    unit.train();
+    // A number of the whole model: any cut draws the same.
+    if (auto* const dropout = unit.as<Dropout>()) dropout->seed(mix_seed({seed, first_ + i}));
+  }
 }
 
 void Units::start_evaluation(std::span<const float* const> weights) {

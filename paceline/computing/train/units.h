@@ -59,6 +59,7 @@ class Units {
   torch::Tensor run(torch::Tensor x);
 
   ps::Layout layout_;
+  std::size_t first_ = 0;  // the number of the first unit in the model
   std::vector<torch::nn::AnyModule> units_;
   std::vector<Own> parameters_;
   std::vector<Own> statistics_;
