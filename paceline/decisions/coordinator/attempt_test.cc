@@ -971,6 +971,32 @@ TEST_F(AttemptTest, ConstantsThatDifferAreSaid) {
                                 testing::StartsWith("w1 built 'masks' with other values than the others")));
 }
 
+TEST_F(AttemptTest, FirstWeightsOfAnotherHostThatDifferAreSaid) {
+  start("cluster.hosts = 2\n[[device]]\n[[device]]\n[[device]]\nhost = 1\n");
+  WorkerMessage message = attached("path");
+  for (const auto& [name, weights] : {std::pair("w0", 7U), std::pair("w1", 8U), std::pair("w2", 9U)}) {
+    as<WorkerAttached>(message).first_weights = weights;
+    worker(name)->say(message);
+  }
+  EXPECT_THAT(world_->news, testing::ElementsAre(testing::StartsWith(
+                                "w2 on host 1 begins with other weights than w0 on host 0, and servers")));
+}
+
+TEST_F(AttemptTest, CopiesOfOtherFirstWeightsAreRefused) {
+  start("cluster.hosts = 2\ncluster.copies = 2\n[[device]]\n[[device]]\nhost = 1\n[[device]]\nhost = 1\n");
+  WorkerMessage message = attached("path");
+  as<WorkerAttached>(message).first_weights = 7;
+  const auto first = worker("w0"), same = worker("w1"), other = worker("w2");
+  first->say(message);
+  same->say(message);
+  as<WorkerAttached>(message).first_weights = 8;
+  other->say(message);
+  EXPECT_THAT(other->disconnect().why,
+              HasSubstr("w2 on host 1 begins with other weights than w0 on host 0, and with "
+                        "cluster.copies = 2"));
+  EXPECT_THAT(world_->news, testing::IsEmpty());
+}
+
 TEST_F(AttemptTest, MetricsThatNoProgramSendsAreRefused) {
   start("");
   const auto lying = worker("w0");
@@ -1231,7 +1257,8 @@ TEST_F(BetweenHosts, NothingIsSentEarlyWhereShardsAreKeptTwice) {
 
 TEST_F(BetweenHosts, TheVersionThatARunGoesOnFromIsMeasuredIfTheJobHasAnEvaluator) {
   AttemptOptions again;
-  again.restart = Restart{.state = {.version = Version(1), .ledger = {}, .clocks = {}}};
+  again.restart.emplace();
+  again.restart->state.version = Version(1);
   again.restart->state.ledger.next = 16;
   EXPECT_THAT(begin("bsp", {0, 1}, "copies = 2\n", again), testing::ElementsAre("keep 1"));
   servers_.clear();

@@ -93,6 +93,13 @@ absl::Status JobFacts::frozen_agree(const std::string& worker, const WorkerAttac
       worker, first, others > 1 ? fmt::format(" and {} more tensors", others - 1) : ""));
 }
 
+bool JobFacts::other_weights(HostRank host, const WorkerAttached& attached) const {
+  const bool known = first_.first_weights && attached.first_weights;
+  return known && host != host_ && *attached.first_weights != *first_.first_weights;
+}
+
+std::string JobFacts::first() const { return fmt::format("{} on host {}", worker_, host_); }
+
 std::vector<std::string> JobFacts::other_constants(const WorkerAttached& attached) const {
   const auto& known = first_.constants;
   std::vector<std::string> others;

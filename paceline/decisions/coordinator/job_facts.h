@@ -25,6 +25,10 @@ class JobFacts {
   // The names of constants that have other values in that worker. All workers use one worker's constants, so
   // the run works; but a person may have loaded the wrong file.
   std::vector<std::string> other_constants(const WorkerAttached& attached) const;
+  // True if that worker begins with other weights and is on another host, whose servers begin with them.
+  bool other_weights(HostRank host, const WorkerAttached& attached) const;
+  // "w0 on host 0": the first worker.
+  std::string first() const;
 
  private:
   absl::Status cuts_agree(const std::string& worker, HostRank host, const WorkerAttached& attached) const;

@@ -107,7 +107,10 @@ struct WorkerAttached {
   // A checksum of the optimizer's state that its program brings; 0 without one. Unset if the run was resumed.
   std::optional<std::uint32_t> first_state{};
   std::optional<CardMemory> card_memory{};  // the free memory of its program's card, if it was measured
-  std::optional<Cuts> cuts{};               // unset if the job has no stages, or every worker finds the same
+  // A checksum of the initial weights, in a job of several hosts. Unset if the worker did not write any, or all hosts have
+  // them from one file.
+  std::optional<std::uint32_t> first_weights{};
+  std::optional<Cuts> cuts{};  // unset if the job has no stages, or every worker finds the same
   friend bool operator==(const WorkerAttached&, const WorkerAttached&) = default;
 };
 

@@ -89,9 +89,28 @@ absl::Status WorkerMembership::on_attached(Worker& worker, const WorkerAttached&
                     worker.name, others[0],
                     others.size() > 1 ? fmt::format(" and {} more tensors", others.size() - 1) : ""));
   }
+  PACELINE_RETURN_IF_ERROR(check_first_weights(worker, attached));
   worker.attached = attached;
   course_.start_servers_if_ready();
   send_boards(worker);
+  return absl::OkStatus();
+}
+
+// Servers begin with the weights of a worker on their own host. A copy of another host's shard would differ from it, in
+// silence, until that host is lost.
+absl::Status WorkerMembership::check_first_weights(const Worker& worker, const WorkerAttached& attached) {
+  const JobFacts& facts = *processes_.job_facts;
+  if (!facts.other_weights(rank_of(worker), attached)) return absl::OkStatus();
+  const std::string what = fmt::format("{} on host {} begins with other weights than {}", worker.name,
+                                       rank_of(worker), facts.first());
+  constexpr char kWayOut[] =
+      "draw them on the CPU, from the same seed, or give all hosts one file with --set model.weights=FILE";
+  if (options_.job.copies > 1)
+    return absl::InvalidArgumentError(
+        fmt::format("{}, and with cluster.copies = {} hosts keep copies of each other's; {}", what,
+                    options_.job.copies, kWayOut));
+  out_.tell_and_remember(fmt::format(
+      "{}, and servers begin with those of their own host; if you do not want that, {}", what, kWayOut));
   return absl::OkStatus();
 }
 

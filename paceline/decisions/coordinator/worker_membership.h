@@ -85,6 +85,7 @@ class WorkerMembership {
   // An error: larger batches would not help, and the worker is sent away.
   absl::Status on_too_few(const Worker& worker, const TooFew& said);
   absl::Status learn_job(const Worker& worker, const WorkerAttached& attached);
+  absl::Status check_first_weights(const Worker& worker, const WorkerAttached& attached);
   HostRank rank_of(const Worker& worker) const;
   bool counts(const Worker& worker, const WorkerReady& ready);
   void send_early_if_it_waits();

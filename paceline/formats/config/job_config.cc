@@ -651,15 +651,15 @@ double virtual_ms(const JobConfig& job, const DeviceConfig& device) {
   return device.pace_ms.value_or(job.virtual_compute_ms * device.pace.value_or(1.0));
 }
 
-Duration paced(const JobConfig& job, std::size_t device, Clock clock, Time start, double iterations,
-               Duration compute) {
+Duration paced(const JobConfig& job, std::size_t device, Clock clock, std::int64_t steps, Time start,
+               double iterations, Duration compute) {
   const DeviceConfig& place = job.devices[device];
   const auto number = static_cast<std::int64_t>(device);
   const double seconds =
       place.pace_ms ? *place.pace_ms / 1000.0 * iterations : to_seconds(compute) * place.pace.value_or(1.0);
-  return std::max(compute,
-                  bounded_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock) *
-                                  slowdown_factor(job.slowdowns, number, start)));
+  return std::max(
+      compute, bounded_seconds(seconds * unevenness_factor(place.unevenness, job.seed, number, clock, steps) *
+                               slowdown_factor(job.slowdowns, number, start)));
 }
 
 std::string replica_name(const JobConfig& job, const planner::PlannedReplica& replica) {

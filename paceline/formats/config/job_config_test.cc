@@ -573,7 +573,7 @@ TEST(Paced, TakesItsPartOfAnIteration) {
   const JobConfig job =
       parse_job("[[device]]\npace_ms = 300\n[[device]]\npace = \"3x\"\n", "job.toml").value();
   const auto of = [&](std::size_t device, double iterations) {
-    return paced(job, device, Clock(1), Time{}, iterations, from_seconds(0.01));
+    return paced(job, device, Clock(1), 1, Time{}, iterations, from_seconds(0.01));
   };
   EXPECT_EQ(of(0, 1), from_seconds(0.3));
   EXPECT_EQ(of(0, 0.5), from_seconds(0.15));

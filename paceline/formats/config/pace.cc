@@ -1,5 +1,6 @@
 #include "paceline/formats/config/pace.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "paceline/base/rng.h"
@@ -32,6 +33,16 @@ double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::
   if (rng.uniform() < unevenness.slow_chance)
     factor *= unevenness.slow_least + (unevenness.slow_most - unevenness.slow_least) * rng.uniform();
   return factor;
+}
+
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t device, Clock clock,
+                         std::int64_t steps) {
+  if (unevenness.jitter <= 0 && unevenness.slow_chance <= 0) return 1;
+  steps = std::max<std::int64_t>(1, steps);
+  double sum = 0;
+  for (std::int64_t step = 1; step <= steps; ++step)
+    sum += unevenness_factor(unevenness, seed, device, Clock((clock.value() - 1) * steps + step));
+  return sum / static_cast<double>(steps);
 }
 
 double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t device, Time start) {

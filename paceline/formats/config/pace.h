@@ -34,6 +34,10 @@ Unevenness read_unevenness(Section& section);
 
 // The factor of iteration `clock`.
 double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t device, Clock clock);
+// The mean factor of the iterations that a replica takes by itself in one release (local SGD), number `clock` of its
+// releases. `steps`: how many; 0 counts as 1. With one it is the factor of iteration `clock`.
+double unevenness_factor(const Unevenness& unevenness, std::uint64_t seed, std::int64_t device, Clock clock,
+                         std::int64_t steps);
 
 // The factor of an iteration of `device` that starts at `start`.
 double slowdown_factor(std::span<const Slowdown> slowdowns, std::int64_t device, Time start);

@@ -54,6 +54,21 @@ TEST(Unevenness, IsAFunctionOfSeedReplicaAndIteration) {
   EXPECT_NE(unevenness_factor(unevenness, 1, 2, Clock(4)), factor);
 }
 
+// A slow step is as likely as under a policy that releases each step, and does not slow the others.
+TEST(Unevenness, OfStepsThatAReplicaTakesByItselfIsTheMeanOfTheirs) {
+  const Unevenness unevenness{.jitter = 0.2, .slow_chance = 0.1};
+  for (const std::int64_t steps : {1, 2, 8}) {
+    int step = 0;
+    for (int clock = 1; clock <= 20; ++clock) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < steps; ++i) sum += unevenness_factor(unevenness, 7, 3, Clock(++step));
+      EXPECT_DOUBLE_EQ(unevenness_factor(unevenness, 7, 3, Clock(clock), steps),
+                       sum / static_cast<double>(steps));
+    }
+  }
+  EXPECT_EQ(unevenness_factor(unevenness, 7, 3, Clock(5), 0), unevenness_factor(unevenness, 7, 3, Clock(5)));
+}
+
 TEST(Slowdowns, CountFromTheirStartToBeforeTheirEndAndMultiply) {
   const std::vector<Slowdown> slowdowns = {{.device = 1, .at_s = 10, .until_s = 20, .factor = 3},
                                            {.device = 1, .at_s = 15, .until_s = 30, .factor = 2}};

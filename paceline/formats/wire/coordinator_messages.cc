@@ -48,6 +48,7 @@ coordinator::WorkerMessage attached_of(const WorkerAttached& message) {
   for (const FrozenTensor& tensor : message.frozen())
     attached.frozen.push_back({tensor.name(), tensor.digest()});
   if (message.has_first_state()) attached.first_state = message.first_state();
+  if (message.has_first_weights()) attached.first_weights = message.first_weights();
   if (message.has_card_memory())
     attached.card_memory = {message.card_memory().card(), message.card_memory().free_bytes()};
   if (message.has_cuts()) attached.cuts = {message.cuts().digest(), message.cuts().libraries()};

@@ -35,6 +35,19 @@ std::uint32_t crc32_of(std::span<const float> state, double steps) {
   return store::crc32_after(state.data(), state.size_bytes(), of_steps);
 }
 
+// A large model is checked in parts, all over it: weights of another draw or file differ in them, too.
+std::uint32_t some_crc32_of(std::span<const float> weights) {
+  constexpr std::size_t kPart = 1 << 12, kMostParts = 1 << 12;
+  const std::size_t parts = (weights.size() + kPart - 1) / kPart;
+  const std::size_t step = std::max<std::size_t>(1, parts / kMostParts);
+  std::uint32_t crc = 0;
+  for (std::size_t part = 0; part < parts; part += step) {
+    const auto floats = weights.subspan(part * kPart, std::min(kPart, weights.size() - part * kPart));
+    crc = store::crc32_after(floats.data(), floats.size_bytes(), crc);
+  }
+  return crc;
+}
+
 // The lease's size in batches of the device, in which its pace is given.
 double batches(const Lease& lease, const config::DeviceConfig& device) {
   return static_cast<double>(lease.size()) / static_cast<double>(device.batch);
@@ -79,6 +92,7 @@ wire::WorkerAttached Computation::attached() const {
   attached.set_card(card.uuid);
   attached.set_cards(card.of);
   if (first_state_) attached.set_first_state(*first_state_);
+  if (first_weights_) attached.set_first_weights(*first_weights_);
   if (const auto memory = engine_->card_memory()) {
     attached.mutable_card_memory()->set_card(memory->card);
     attached.mutable_card_memory()->set_free_bytes(memory->free_bytes);
@@ -111,6 +125,8 @@ absl::Status Computation::make_first(const wire::Welcome& welcome, OwnEngine& ow
   const bool has_weights = !welcome.started() || !own.knows_constants();
   if (has_weights) PACELINE_RETURN_IF_ERROR(engine_->initial_weights(gradient_->gradient()));
   constants_ = own.constants(gradient_->gradient());
+  if (has_weights && !welcome.resumed() && job_.hosts > 1 && job_.initial_weights.empty())
+    first_weights_ = some_crc32_of(gradient_->gradient());
   if (!welcome.resumed()) first_state_ = 0;
   if (has_state) {
     PACELINE_RETURN_IF_ERROR(engine_->first_state(gradient_->first_state()));
@@ -337,8 +353,8 @@ Duration Computation::paced(const wire::WorkerRelease& release, Duration taken) 
 }
 
 Duration Computation::paced(const wire::WorkerRelease& release, double iterations, Duration compute) const {
-  return config::paced(job_, place_, Clock(release.clock()), Time(Duration(release.at_ns())), iterations,
-                       compute);
+  return config::paced(job_, place_, Clock(release.clock()), release.steps(), Time(Duration(release.at_ns())),
+                       iterations, compute);
 }
 
 }  // namespace paceline::compute

@@ -131,9 +131,10 @@ class Computation {
   std::vector<float*> gradients_;             // one for each tensor
   std::vector<std::uint32_t> constants_;      // CRC-32 of each constant of the model (OwnEngine::constants())
   std::optional<std::uint32_t> first_state_;  // wire::WorkerAttached::first_state
-  bool others_may_write_ = false;             // to the gradient
-  std::vector<CardPart> card_parts_;          // the argument of use_cards()
-  std::optional<LocalSteps> local_;           // set if the policy has its replicas step by themselves
+  std::optional<std::uint32_t> first_weights_;  // wire::WorkerAttached::first_weights
+  bool others_may_write_ = false;               // to the gradient
+  std::vector<CardPart> card_parts_;            // the argument of use_cards()
+  std::optional<LocalSteps> local_;             // set if the policy has its replicas step by themselves
   std::optional<wire::Role> role_;
   std::unique_ptr<links::LinkChannels> links_;  // null before it was a stage with others on other hosts
   std::optional<PipelineStage> stage_;          // set if the replica is a pipeline

@@ -116,7 +116,7 @@ inline report::AskedPace asked_pace(const config::JobConfig& job, report::World 
     const double batches =
         static_cast<double>(asked.samples) / static_cast<double>(job.devices[device].batch);
     const double steps = static_cast<double>(std::max<std::int64_t>(1, asked.steps));
-    return config::paced(job, device, asked.clock, asked.start,
+    return config::paced(job, device, asked.clock, asked.steps, asked.start,
                          job.parallel.paced_by_samples() ? batches : steps, Duration::zero());
   };
 }

@@ -449,9 +449,10 @@ Duration VirtualCluster::iteration_length(std::int32_t index) {
   const double batches = model_.uneven_data
                              ? static_cast<double>(release.lease.size()) / static_cast<double>(model.batch)
                              : static_cast<double>(std::max<std::int64_t>(1, release.steps));
-  return bounded_seconds(model.compute_ms / 1000.0 * batches *
-                         config::unevenness_factor(model.unevenness, model_.seed, index, release.clock) *
-                         config::slowdown_factor(slowdowns_[place], index, now_));
+  return bounded_seconds(
+      model.compute_ms / 1000.0 * batches *
+      config::unevenness_factor(model.unevenness, model_.seed, index, release.clock, release.steps) *
+      config::slowdown_factor(slowdowns_[place], index, now_));
 }
 
 Duration VirtualCluster::pipeline_length(const PlaceModel& model, Place& place) const {
