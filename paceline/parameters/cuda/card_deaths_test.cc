@@ -325,6 +325,13 @@ TEST(CardDeaths, AVersionThatIsNotFiniteStaysSo) {
             kGood);
 }
 
+TEST(CardDeaths, AWordOfACardCountsBeyondItsBits) {
+  for (const std::int64_t count :
+       {std::int64_t{0}, std::int64_t{7}, (std::int64_t{1} << 32) - 1, std::int64_t{5} << 32})
+    for (const std::int64_t behind : {-33, -1, 0, 1, 33})
+      EXPECT_EQ(counted_near(count - behind, static_cast<std::uint32_t>(count)), count) << behind;
+}
+
 TEST(CardDeaths, AStateOfAnotherShardIsNotTakenUp) {
   const Subject subject = small(OptimizerKind::kAdam);
   Subject larger = subject;

@@ -1,7 +1,6 @@
 #include "paceline/parameters/cuda/card_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,6 +65,10 @@ CardStateShape CardStateShape::in_slots(std::span<const Piece> pieces, std::int6
     first = last;
   }
   return shape;
+}
+
+std::int64_t counted_near(std::int64_t near, std::uint32_t low) {
+  return near + static_cast<std::int32_t>(low - static_cast<std::uint32_t>(near));
 }
 
 std::size_t CardStateShape::bytes() const {
@@ -178,7 +181,6 @@ absl::Status CardState::make(Version version, double fractions,
     PACELINE_CHECK(steps_ >= end - chunks && steps_ <= end, "{} steps of {} chunks for version {}", steps_,
                    chunks, version);
   }
-  PACELINE_CHECK(end <= std::numeric_limits<std::uint32_t>::max(), "{} steps", end);
   if (steps_ == end - chunks)
     PACELINE_RETURN_IF_ERROR(stream_->set_word(reinterpret_cast<DevicePointer>(marks()), 0));
   while (steps_ < end) {
@@ -197,6 +199,7 @@ absl::StatusOr<ps::KeptState::Left> CardState::take_up(Version published) {
   const std::optional<double> fractions = versions().fractions_of(published);
   const auto chunks = static_cast<std::int64_t>(shape_.chunks.size());
   const std::int64_t before = fractions ? versions().updates_to(published) * chunks : 0;
+  steps_ = counted_near(before, static_cast<std::uint32_t>(steps_));
   if (!fractions || steps_ < before || steps_ > before + chunks)
     return absl::InvalidArgumentError(fmt::format("no state of version {} is left", published));
   return ps::KeptState::Left{.fractions = *fractions, .begun = steps_ > before};

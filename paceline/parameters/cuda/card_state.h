@@ -55,6 +55,9 @@ struct CardStateShape {
   std::vector<Chunk> chunks{};
 };
 
+// The count nearest to `near` with these low 32 bits: a card's word has no more of it.
+std::int64_t counted_near(std::int64_t near, std::uint32_t low);
+
 class CardState {
  public:
   // Memory that an earlier process left.
