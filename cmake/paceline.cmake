@@ -6,6 +6,8 @@ add_library(paceline_options INTERFACE)
 target_include_directories(paceline_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(paceline_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                                                   -Wno-sign-conversion)
+# Decisions have the same numbers on every kind of processor: for ARM a compiler would fuse products and sums.
+target_compile_options(paceline_options INTERFACE -ffp-contract=off)
 # Files are named from the project's folder on, wherever that is: in messages, and for ccache.
 target_compile_options(paceline_options INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -1,5 +1,6 @@
 #include "paceline/processes/runs/run_origin.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,18 +30,22 @@ std::string command_of_this() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words((std::istreambuf_iterator<char>(file)), {});
   while (!words.empty() && words.back() == '\0') words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
   // The command as people write it: without the program's folder, and with one name for both programs.
-  const std::size_t end = std::min(words.find(' '), words.size());
-  return "paceline" + words.substr(end);
+  std::string command = "paceline" + words.substr(std::min(words.find('\0'), words.size()));
+  std::replace(command.begin(), command.end(), '\0', ' ');
+  return command;
 }
 
 std::string processor_of_this() {
   std::ifstream file("/proc/cpuinfo");
-  std::string model = "a processor without a name";
+  // On ARM the kernel writes the number of a part, and no name.
+  utsname system{};
+  std::string model = ::uname(&system) == 0 ? fmt::format("{} processor", system.machine) : "processor";
   for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "model name") || line.find(": ") == std::string::npos) continue;
-    model = line.substr(line.find(": ") + 2);
+    const bool is_part = absl::StartsWith(line, "CPU part");
+    if (!(is_part || absl::StartsWith(line, "model name")) || line.find(": ") == std::string::npos) continue;
+    const std::string text = line.substr(line.find(": ") + 2);
+    model = is_part ? fmt::format("{}, part {}", model, text) : text;
     break;
   }
   return fmt::format("{} × {}", usable_processors(), model);
