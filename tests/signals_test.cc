@@ -150,7 +150,7 @@ TEST(StopSignals, EndTheProcessesOfAProgramThatIsAsked) {
     Program train({"train", program_job(folder, "").string(), "--set", "program.run=" + asked.string()});
     ASSERT_TRUE(train.until([&] { return fs::exists(folder / "helper"); }));
     const pid_t helper = std::stoi(read_text(folder / "helper"));
-    EXPECT_TRUE(is_running(helper));
+    EXPECT_TRUE(eventually([&] { return is_running(helper); }));  // in the middle of an exec it has no words either
     train.signal(number);
     const Ended ended = train.wait();
     EXPECT_EQ(ended.status, 128 + number) << ended.errors;

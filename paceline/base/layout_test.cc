@@ -60,9 +60,9 @@ void check_split(const Layout& layout, int count) {
 TEST(Layout, IsSplitByShares) {
   const Layout layout = layout_of({64, 64, 64, 64, 64, 64});
   const auto sizes = [&](std::vector<double> shares) {
-    std::vector<std::int64_t> sizes;
-    for (const Layout& part : layout.split(shares)) sizes.push_back(part.size());
-    return sizes;
+    std::vector<std::int64_t> parts;
+    for (const Layout& part : layout.split(shares)) parts.push_back(part.size());
+    return parts;
   };
   EXPECT_EQ(layout.split(std::vector{1.0}), std::vector{layout});
   EXPECT_EQ(sizes({0.5, 0.5}), (std::vector<std::int64_t>{192, 192}));

@@ -184,11 +184,6 @@ void add_processes(Page& page, const LiveNumbers& more) {
   if (rest > 0) page.value("process_resident_memory_bytes", {{"process", kOtherDevices}}, rest);
 }
 
-std::string world_of(report::World world) {
-  static constexpr std::array kWorlds{"simulated", "virtual", "live"};
-  return kWorlds[static_cast<std::size_t>(world)];
-}
-
 // Empty if the newest evaluation does not have this number.
 std::optional<double> of_evaluation(const report::Summary& summary, double control::Evaluated::*number) {
   return summary.last_evaluation ? std::optional((*summary.last_evaluation).*number) : std::nullopt;
@@ -203,8 +198,7 @@ std::string prometheus_text(const report::Summary& summary, const report::Histor
   page.metric("run_info", "gauge", "What is trained, and under which policy.");
   page.value(
       "run_info",
-      {{"job", summary.run.title}, {"policy", summary.run.policy}, {"world", world_of(summary.run.world)}},
-      1);
+      {{"job", summary.run.title}, {"policy", summary.run.policy}, {"world", name_of(summary.run.world)}}, 1);
   page.gauge("run_finished", "1 once the run has ended.", summary.finished ? 1 : 0);
   page.gauge("run_seconds", "The job's time since its first release.", summary.elapsed_s);
   if (summary.run.total_samples > 0)

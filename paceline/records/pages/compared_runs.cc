@@ -31,7 +31,9 @@ std::vector<Json> compared(const std::vector<Summary>& summaries, std::vector<Js
   const bool seeds = planned.each > 1 || groups_of(summaries).size() < documents.size();
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const RunInfo& run = summaries[i].run;
-    documents[i]["ranking"] = {{"fastest", run.policy == ranking.fastest}, {"verdict", ranking.verdict}};
+    documents[i]["ranking"] = {{"fastest", run.policy == ranking.fastest},
+                               {"ended", came_to_its_end(summaries[i], planned)},
+                               {"verdict", ranking.verdict}};
     const std::string mark = ending_mark({run.policy, {&summaries[i]}}, {planned.all, 1});
     documents[i]["policy"] = run.policy + mark;
     if (!seeds) continue;

@@ -21,6 +21,7 @@ Json late_plan_json(const Summary& summary) {
 
 std::string metrics_line(const Summary& summary) {
   return one_line({{"kind", "snapshot"},
+                   {"world", name_of(summary.run.world)},
                    {"time_s", json_seconds(summary.at)},
                    {"samples", summary.samples},
                    {"total_samples", summary.run.total_samples},

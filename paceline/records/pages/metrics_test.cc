@@ -28,7 +28,7 @@ TEST(Metrics, ASnapshotIsOneLineOfTheDocumentedKeys) {
   summary.training_metrics = {{"f1", 0.5}};
   EXPECT_EQ(
       metrics_line(summary),
-      R"({"kind":"snapshot","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
+      R"({"kind":"snapshot","world":"live","time_s":2.5,"samples":640,"total_samples":1000,"samples_per_s":256.0,)"
       R"("iterations":12,"commits":10,"wait_share":0.25,"gap":1,"gap_max":3,"staleness_mean":1.5,)"
       R"("staleness_max":4,"commits_per_epoch":2.5,"group_size_mean":1.25,"group_size_of_late":2.5,)"
       R"("training_loss":null,"training_metrics":{"f1":0.5},"replicas_live":2,"plan":null,"finished":false})");

@@ -226,7 +226,9 @@ function single_page(run) {
 // ---- Comparison ----
 
 const time_to_target = run => run.target?.reached?.time_s ?? null;
-const accuracy_of = run => run.summary.last_evaluation?.accuracy ?? null;
+// The last numbers of a run that diverged, or that has not ended, are not those of its end.
+const at_its_end = (run, value) => run.ranking?.ended === false ? null : value ?? null;
+const accuracy_of = run => at_its_end(run, run.summary.last_evaluation?.accuracy);
 const signed = (value, digits) => `${value < 0 ? '\u2212' : '+'}${fixed(Math.abs(value), digits)}`;
 
 const fastest_run = () => runs.find(run => run.ranking?.fastest) ?? null;
@@ -257,8 +259,8 @@ function comparison_table(fastest) {
     short_count(run.summary.samples_per_s), or_dash(run.summary.wait_share, share => fixed(100 * share, 1)), count_text(run.summary.gap_max),
     or_dash(run.summary.staleness_mean, mean => fixed(mean, 2)), count_text(run.summary.staleness_max),
     or_dash(run.summary.commits_per_epoch, plain), or_dash(run.summary.group_size_mean, mean => fixed(mean, 2)),
-    or_dash(run.summary.last_evaluation?.loss, short_value), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
-    run === baseline_of(run) ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), fixed(run.summary.elapsed_s, 1)];
+    or_dash(at_its_end(run, run.summary.last_evaluation?.loss), short_value), or_dash(accuracy_of(run), accuracy => fixed(100 * accuracy, 2)),
+    run === baseline_of(run) ? '\u2013' : or_dash(accuracy_gain(run), points => signed(points, 2)), or_dash(at_its_end(run, run.summary.elapsed_s), seconds => fixed(seconds, 1))];
   // What no run has, such as the loss of simulated ones, is no column.
   const shown = heads.map((_, i) => runs.some(run => cells(run)[i] !== '\u2013'));
   const row = run => html('tr', run === fastest ? {class: 'best'} : {}, ...cells(run).map((text, i) => !shown[i] ? null : i === 0

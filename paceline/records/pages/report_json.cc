@@ -33,11 +33,6 @@ class Reasons {
   std::vector<std::string> texts_;
 };
 
-std::string name_of(World world) {
-  static constexpr std::array kNames{"simulated", "virtual", "live"};
-  return kNames[static_cast<std::size_t>(world)];
-}
-
 Json evaluation_json(const control::Evaluated& evaluated) {
   return {{"time_s", json_seconds(evaluated.at)},
           {"samples", evaluated.samples},

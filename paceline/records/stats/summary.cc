@@ -1,6 +1,7 @@
 #include "paceline/records/stats/summary.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 
@@ -18,6 +19,11 @@ std::optional<double> a_unit(double count, double units) {
 std::int64_t Summary::replicas_live() const {
   return std::count_if(replicas.begin(), replicas.end(),
                        [](const ReplicaSummary& replica) { return replica.doing != Doing::kGone; });
+}
+
+std::string name_of(World world) {
+  static constexpr std::array kNames{"simulated", "virtual", "live"};
+  return kNames[static_cast<std::size_t>(world)];
 }
 
 std::int64_t Summary::replicas_in_all() const {

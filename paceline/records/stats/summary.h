@@ -21,6 +21,7 @@ namespace paceline::report {
 
 // The world of a run, which gives its seconds their name. A simulation has no gradients, hence no losses.
 enum class World { kSimulated, kVirtual, kLive };
+std::string name_of(World world);  // "virtual"
 
 using control::Target;
 

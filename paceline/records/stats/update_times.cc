@@ -1,5 +1,7 @@
 #include "paceline/records/stats/update_times.h"
 
+#include <algorithm>
+
 namespace paceline::report {
 
 void UpdateTimes::add(const control::SideWork& work) {
@@ -22,7 +24,9 @@ std::vector<MeasuredUpdates> UpdateTimes::measured() const {
         .server = server, .count = sums.count, .mean_ms = sums.y / n, .update_ms = sums.y / n});
     const double spread = n * sums.xx - sums.x * sums.x;
     if (spread <= 0) continue;
-    one.gradient_ms = (n * sums.xy - sums.x * sums.y) / spread;
+    // Measurements that hardly depend on the number of gradients may give a line through negative times.
+    one.gradient_ms =
+        std::clamp((n * sums.xy - sums.x * sums.y) / spread, 0.0, sums.x > 0 ? sums.y / sums.x : 0.0);
     one.update_ms = (sums.y - *one.gradient_ms * sums.x) / n;
   }
   return all;

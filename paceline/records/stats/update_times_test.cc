@@ -34,6 +34,18 @@ TEST(UpdateTimes, AreOfEachServer) {
   EXPECT_NEAR(measured[1].mean_ms, 2, 1e-6);
 }
 
+// Measurements scatter, and the straight line through them may cross zero. No time is negative.
+TEST(UpdateTimes, AreNeverNegative) {
+  UpdateTimes falls, begins_below;
+  for (const auto& [members, ms] : {std::pair(1, 3.4), {2, 3.2}, {3, 3.1}}) falls.add(update(0, ms, members));
+  for (const auto& [members, ms] : {std::pair(4, 1.0), {6, 5.0}, {8, 9.0}})
+    begins_below.add(update(0, ms, members));
+  EXPECT_EQ(falls.measured()[0].gradient_ms, 0);
+  EXPECT_NEAR(falls.measured()[0].update_ms, falls.measured()[0].mean_ms, 1e-9);
+  EXPECT_NEAR(begins_below.measured()[0].update_ms, 0, 1e-9);
+  EXPECT_NEAR(*begins_below.measured()[0].gradient_ms, 1, 1e-9);
+}
+
 TEST(UpdateTimes, TellWhatAFurtherGradientAdds) {
   UpdateTimes times;
   for (int i = 1; i <= 9; ++i) {

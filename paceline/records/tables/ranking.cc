@@ -174,8 +174,14 @@ Ranking rank(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   if (fastest != nullptr) {
     ranking.fastest = fastest->policy;
     const Summary& first = *fastest->runs.front();
-    ranking.verdict.push_back(fmt::format("{} is the first to reach the target ({}){}: after {} {}{}",
-                                          printable(fastest->policy), to_string(*first.run.target),
+    std::vector<std::string> firsts;  // policies may do the same, for example cgp:S=0 and bsp
+    for (const RunGroup* group : ranked) {
+      const std::optional<double> time = ends.within_margin(*group) ? time_of(*group) : std::nullopt;
+      if (time && *time <= *time_of(*fastest) * (1 + kRounding)) firsts.push_back(printable(group->policy));
+    }
+    ranking.verdict.push_back(fmt::format("{} {} the first to reach the target ({}){}: after {} {}{}",
+                                          fmt::join(firsts, " and "), firsts.size() > 1 ? "are" : "is",
+                                          to_string(*first.run.target),
                                           ranked.size() > 1 ? ends.margin_text() : "",
                                           seconds_text(*time_of(*fastest)), seconds_of(first.run.world),
                                           fastest->runs.size() > 1 ? " on average" : ""));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,6 +42,14 @@ TEST(Ranking, TheFastestEndsNearTheBest) {
           "cgp is the first to reach the target (accuracy ≥ 90 %) among those that end within 1 point "
           "of the best (94.67 %): after 31.0 virtual s",
           "asp reaches it 1.08 × as fast, but ends 4.61 points lower than cgp"));
+}
+
+TEST(Ranking, PoliciesThatTakeTheSameTimeAreTheFirstTogether) {
+  for (const auto& [one, other] : {std::pair("cgp:S=0", "bsp"), std::pair("bsp", "cgp:S=0")}) {
+    const Ranking ranking = rank({ended_run(one, 31, 0.94), ended_run("asp", 40, 0.94), ended_run(other, 31, 0.94)});
+    EXPECT_THAT(ranking.verdict, ElementsAre(::testing::StartsWith(
+                                     fmt::format("{} and {} are the first to reach the target", one, other))));
+  }
 }
 
 TEST(Ranking, ARunThatDivergedIsNotTheFastest) {

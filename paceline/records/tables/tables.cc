@@ -161,8 +161,8 @@ std::vector<std::string> row(const RunGroup& group, const PlannedRuns& planned, 
   };
   // The value of a run that came to its end.
   const auto end = [&](const ValueOf& value) {
-    return [value, any = planned.all == 0](const Summary& run) {
-      return run.is_whole() || (any && !run.run.diverged) ? value(run) : std::nullopt;
+    return [value, planned](const Summary& run) {
+      return came_to_its_end(run, planned) ? value(run) : std::nullopt;
     };
   };
   const auto last = [&](double control::Evaluated::*number) {
@@ -195,6 +195,10 @@ std::string replica_table(const Summary& summary, std::size_t most) {
     text += fmt::format("and {} more replicas\n", summary.replicas.size() - shown);
   }
   return text + totals(summary);
+}
+
+bool came_to_its_end(const Summary& run, const PlannedRuns& planned) {
+  return run.is_whole() || (planned.all == 0 && !run.run.diverged);
 }
 
 std::string ending_mark(const RunGroup& group, const PlannedRuns& planned) {

@@ -27,6 +27,9 @@ ComparisonRows comparison_rows(const std::vector<Summary>& runs, const PlannedRu
 // The same as text; the fastest (report/ranking.h) is marked with "*". Then an explanation, a line each.
 std::string comparison_table(const std::vector<Summary>& runs, const PlannedRuns& planned = {});
 
+// True if the last numbers of this run are those of its end. Without planned runs, whoever did not diverge has ended.
+bool came_to_its_end(const Summary& run, const PlannedRuns& planned);
+
 // " (unfinished)", " (diverged)", " (1 diverged, 2 unfinished)"; nothing if all runs of the group came to their end.
 std::string ending_mark(const RunGroup& group, const PlannedRuns& planned);
 

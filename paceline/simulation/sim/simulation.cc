@@ -1,5 +1,7 @@
 #include "paceline/simulation/sim/simulation.h"
 
+#include <algorithm>
+
 #include "paceline/base/check.h"
 #include "paceline/base/status_macros.h"
 #include "paceline/decisions/control/trace_hash.h"
@@ -14,7 +16,8 @@ namespace {
 
 report::UpdateSummary of(const UpdateSums& updates, Time now) {
   const double seconds = to_seconds(now.time_since_epoch());
-  return {.busy_share = seconds > 0 ? to_seconds(updates.made) / seconds : 0,
+  // Updates that were ordered and not made yet count as made.
+  return {.busy_share = seconds > 0 ? std::min(1.0, to_seconds(updates.made) / seconds) : 0,
           .queued_mean_s =
               updates.count > 0 ? to_seconds(updates.queued) / static_cast<double>(updates.count) : 0};
 }

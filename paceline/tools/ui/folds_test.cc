@@ -147,25 +147,6 @@ TEST(RecentTest, UpdatesThatAreFarApartHaveARateBetweenThem) {
   EXPECT_EQ(*recent.samples_per_s(at(300)), 0);
 }
 
-TEST(TrafficTest, RatesAreThoseSinceTheReportBefore) {
-  Traffic traffic;
-  const auto look = [&](double s, std::int64_t few, std::int64_t many) {
-    traffic.look({{at(s), "server0", 100, {{"server1", "gradients", few}, {"server1", "weights", many}}},
-                  {at(s), "w0", 300, {}}});
-  };
-  look(1, 10, 1000);
-  EXPECT_EQ(traffic.links().at(0).bytes, 1000);
-  EXPECT_EQ(traffic.links().at(0).bytes_per_s, 0);
-  look(3, 30, 1000);
-  look(3, 30, 1000);
-  EXPECT_EQ(traffic.links().at(0).kind, "gradients");
-  EXPECT_NEAR(traffic.links().at(0).bytes_per_s, 10, 1e-9);
-  EXPECT_EQ(traffic.links().at(1).bytes_per_s, 0);
-  EXPECT_EQ(traffic.memory().at(0).process, "w0");
-  look(2, 40, 1000);  // a clock that went back
-  EXPECT_EQ(traffic.links().at(1).bytes_per_s, 0);
-}
-
 TEST(RecentTest, ReasonsOfLeavingAreFewWhateverIsSaid) {
   Recent recent;
   for (int i = 0; i < 100; ++i) {

@@ -35,7 +35,7 @@ function run_row(run, changed) {
   const state = run.state === 'training' && known(run.left_s) ? `${ago_text(run.left_s)} left` : run.state === 'failed' || run.state === 'lost' || run.state === 'stopped' ? run.why : '';
   const best = known(run.best_accuracy) ? [`${fixed(100 * run.best_accuracy, 1)}\u00a0%`, 'best accuracy'] : known(run.best_loss) ? [digits4(run.best_loss), 'best test loss'] : [digits4(run.training_loss), 'training loss'];
   return html('li', {class: 'run'}, box,
-    html('div', {class: 'name'}, html('a', {href: `#/run/${encodeURIComponent(run.id)}`}, run.title), html('div', {class: 'soft small-text'}, `${run.policy} \u00b7 ${run.devices} devices \u00b7 ${made_text(run.made_s)}`),
+    html('div', {class: 'name'}, html('a', {href: `#/run/${encodeURIComponent(run.id)}`}, run.title), html('div', {class: 'soft small-text'}, `${run.policy} \u00b7 ${run.devices} devices${run.world === 'virtual' ? ' in virtual time' : ''} \u00b7 ${made_text(run.made_s)}`),
       run.trouble ? html('div', {class: 'trouble small-text'}, run.trouble) : null),
     html('div', {class: 'where'}, state_badge(run.state), html('span', {class: 'soft small-text'}, state)),
     html('div', {class: 'how-far'}, bar, html('span', {class: 'soft small-text'}, done_text(run))),

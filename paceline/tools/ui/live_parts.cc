@@ -52,10 +52,6 @@ std::map<std::string, double> waited_for(const report::TimeLedger& ledger) {
   return seconds;
 }
 
-std::string world_of(report::World world) {
-  return world == report::World::kVirtual ? "virtual" : world == report::World::kLive ? "live" : "simulated";
-}
-
 // Like Summary::wait_share, for a ledger: the time from a release to its gradient is no waiting.
 Json wait_share(const report::TimeLedger& ledger) {
   using enum report::TimeCause;
@@ -82,11 +78,13 @@ Json head_json(const LiveRun& run) {
   const report::Summary& all = run.summary;
   const auto rate = run.state.led() ? run.recent.samples_per_s(run.now) : std::optional(all.samples_per_s);
   std::optional<double> left;
-  if (run.state.led()) left = report::seconds_left(all.samples, all.run.total_samples, rate.value_or(0));
+  // The seconds of a run in virtual time are not those that a person waits.
+  if (run.state.led() && all.run.world == report::World::kLive)
+    left = report::seconds_left(all.samples, all.run.total_samples, rate.value_or(0));
   const control::Evaluated* tested = all.last_evaluation ? &*all.last_evaluation : nullptr;
   return {{"title", all.run.title},
           {"policy", all.run.policy},
-          {"world", world_of(all.run.world)},
+          {"world", name_of(all.run.world)},
           {"state", to_string(run.state.state)},
           {"why", run.state.why},
           {"trouble", run.trouble},

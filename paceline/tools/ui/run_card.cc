@@ -58,6 +58,8 @@ void MetricsLines::line(std::string_view text) {
   const auto kind = json.find("kind");
   const std::string name = kind != json.end() && kind->is_string() ? kind->get<std::string>() : "";
   if (name == "snapshot") {
+    const auto world = json.find("world");
+    numbers_.is_virtual = world != json.end() && *world == report::name_of(report::World::kVirtual);
     numbers_.time_s = number(json, "time_s").value_or(0);
     numbers_.samples = whole(json, "samples");
     forget_bests(numbers_.samples);
@@ -171,7 +173,7 @@ Json RunCard::json() const {
     now.best_loss = lines_.numbers().best_loss;
   }
   std::optional<double> left;
-  if (state_.led())
+  if (state_.led() && !now.is_virtual)
     left = report::seconds_left(now.samples, now.total_samples, now.samples_per_s.value_or(0));
   Json spark = Json::array();
   for (const double value : lines_.spark()) spark.push_back(report::json_digits4(value));
@@ -181,6 +183,7 @@ Json RunCard::json() const {
           {"title", title_.empty() ? run_.root.filename().string() : title_},
           {"policy", policy_},
           {"devices", devices_},
+          {"world", name_of(now.is_virtual ? report::World::kVirtual : report::World::kLive)},
           {"state", to_string(state_.state)},
           {"why", state_.why},
           {"made_s", made_s_},

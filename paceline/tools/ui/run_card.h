@@ -28,6 +28,7 @@ class MetricsLines {
     std::int64_t samples = 0, total_samples = 0, commits = 0;
     std::optional<double> samples_per_s{}, training_loss{}, loss{}, accuracy{}, best_accuracy{}, best_loss{};
     bool finished = false;
+    bool is_virtual = false;  // its seconds are not those that a person waits
   };
   const Numbers& numbers() const { return numbers_; }
   // The curve of the training loss, or if there is none, of the loss on the test set.
@@ -66,7 +67,7 @@ class RunCard {
   static constexpr std::int64_t kMostOfLook = 32 << 20;
 
   void look(std::int64_t most = kMostOfLook);
-  // {id, title, policy, devices, state, why, made_s, time_s, samples, total_samples, samples_per_s, left_s,
+  // {id, title, policy, devices, world, state, why, made_s, time_s, samples, total_samples, samples_per_s, left_s,
   //  training_loss, loss, accuracy, best_accuracy, best_loss, spark, trouble}
   report::Json json() const;
   const StateOfRun& state() const { return state_; }

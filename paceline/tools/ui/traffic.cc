@@ -1,17 +1,42 @@
 #include "paceline/tools/ui/traffic.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace paceline::ui {
 
+std::set<std::string> Traffic::gone(const std::vector<control::ProcessReport>& processes) {
+  std::optional<Time> newest;
+  const auto is_new = [this](const control::ProcessReport& one) {
+    const auto before = reported_.find(one.process);
+    return before == reported_.end() || before->second.at != one.at;
+  };
+  for (const control::ProcessReport& one : processes)
+    if (is_new(one)) newest = std::max(newest.value_or(one.at), one.at);
+  newest_ = newest.value_or(newest_);
+  std::set<std::string> gone;
+  for (const control::ProcessReport& one : processes) {
+    const auto [found, first] = reported_.try_emplace(one.process, Reported{one.at, one.at});
+    Reported& reported = found->second;
+    if (!first && reported.at != one.at) reported = {one.at, newest_};
+    // A run that was resumed may begin its clock at an earlier time.
+    reported.newest = std::min(reported.newest, newest_);
+    if (newest_ - reported.newest > kGone) gone.insert(one.process);
+  }
+  return gone;
+}
+
 void Traffic::look(const std::vector<control::ProcessReport>& processes) {
   memory_.clear();
+  const std::set<std::string> gone = this->gone(processes);
   for (const control::ProcessReport& one : processes) {
-    memory_.push_back({one.process, one.resident_bytes});
+    const bool is_gone = gone.contains(one.process);
+    if (!is_gone) memory_.push_back({one.process, one.resident_bytes});
     for (const control::Sent& sent : one.sent) {
       const auto [found, fresh] =
           links_.try_emplace({one.process, sent.peer, sent.kind}, Counted{sent.bytes, one.at});
       Counted& counted = found->second;
+      if (is_gone) counted.bytes_per_s = 0;
       if (fresh || one.at == counted.at) continue;
       // A run that was resumed may begin its clock at an earlier time.
       const double seconds = to_seconds(one.at - counted.at);
