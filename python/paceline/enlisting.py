@@ -430,7 +430,8 @@ def _guard(session: Session, samples: int, wishes: Wishes) -> OptimizerGuard:
 
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
     counts = _counts(session, samples, wishes)
-    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts)
+    batch = _batch(session, wishes)
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts, batch)
 
 
 def _counts(session: Session, samples: int, wishes: Wishes) -> tuple[float, int, int]:
