@@ -34,7 +34,7 @@ from .memory_short import ending_without_memory
 from .moving import to_device
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import OptimizerState, read_state
-from .optimizers import read_optimizer
+from .optimizers import not_given, read_optimizer
 from .peft_names import peft_names
 from .reporting import reporter
 from .resident_binding import ResidentBinding
@@ -385,6 +385,8 @@ def _model_message(
         message["optimizer_state"] = state.message()
     elif state is not None and session.role == "probe":
         message["note"] = f"{message['where']}: {state.not_taken}"
+    elif wishes.optimizer is None and session.role == "probe" and (line := not_given(inventory)):
+        message["note"] = f"{message['where']}: {line}"
     # Only a probe's is read. The scheduler is stepped through the whole job for it.
     if wishes.schedule is not None and session.role == "probe":
         schedule = _schedule(session, samples, wishes)
@@ -430,7 +432,8 @@ def _guard(session: Session, samples: int, wishes: Wishes) -> OptimizerGuard:
 
 def _schedule(session: Session, samples: int, wishes: Wishes) -> dict[str, Any] | None:
     counts = _counts(session, samples, wishes)
-    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts)
+    batch = _batch(session, wishes)
+    return read_schedule(wishes.optimizer, wishes.schedule, wishes.schedule_per, *counts, batch)
 
 
 def _counts(session: Session, samples: int, wishes: Wishes) -> tuple[float, int, int]:

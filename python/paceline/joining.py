@@ -100,7 +100,7 @@ def _join(model: torch.nn.Module, train_set: Any, wishes: Wishes) -> Job:
             )
         )
     wishes.check()
-    wishes.loader = check_options(wishes.loader, inspect.signature(join).parameters)
+    wishes.loader = check_options(wishes.loader, inspect.signature(join).parameters, train_set)
     check_model(model)
     check_train_set(train_set)
     here = session()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
+
+import torch
 
 from .errors import PacelineError, kind_of
 from .inventory import PARAMETER, Inventory
@@ -185,6 +188,31 @@ def read_optimizer(
             raise PacelineError(f"clip = {clip} is not the largest norm of a gradient; it is more than 0")
         message["clip"] = float(clip)
     return message
+
+
+def not_given(inventory: Inventory) -> str:
+    """The line about an optimizer of this model in a program that gives join() none; empty if there is none.
+
+    It is no error, as the program may step by the job file's and use its own to set gradients to zero.
+    """
+    name = _class_over(inventory)
+    if name and gc.collect():  # some were garbage
+        name = _class_over(inventory)
+    return name and (
+        f"the program has an optimizer of this model, {name}, and did not give it to join(): the servers step as "
+        "[optimizer] of the job says, by default with SGD and lr = 0.05. To train with it, write optimizer= in join()"
+    )
+
+
+def _class_over(inventory: Inventory) -> str:
+    """The class of an optimizer that join() takes, and that has a parameter of the model."""
+    trained = {id(entry.tensor) for entry in inventory.entries if entry.kind == PARAMETER}
+    for one in gc.get_objects():
+        if issubclass(type(one), torch.optim.Optimizer) and type(one).__name__ in KINDS:
+            groups: list[Group] = getattr(one, "param_groups", [])
+            if any(id(parameter) in trained for group in groups for parameter in group["params"]):
+                return type(one).__name__
+    return ""
 
 
 def _refuse_wrapper(optimizer: Any) -> None:

@@ -17,6 +17,7 @@ import torch
 
 from .errors import PacelineError, kind_of
 from .optimizers import NUMBERS
+from .schedule_units import refuse_one_device, refuse_steps
 
 # Words in the name of an argument that is a measurement.
 _MEASURE = {"metric", "metrics", "loss", "score", "accuracy", "val"}
@@ -28,23 +29,24 @@ MOST_POINTS = 2000
 # factor.
 _MOST_MISSED = 0.01
 _MOST_OF_FILE = 10_000
-# The largest factor of a schedule that counts epochs is at least this: a warm-up in steps has hardly begun.
-_LEAST_FACTOR = 0.05
-# Under which schedulers of torch.optim keep their length.
-_LENGTHS = ("total_steps", "T_max", "T_0", "total_iters")
-# Epochs of such a length for each epoch of the job. Somebody may try the beginning of a long job.
-_MOST_LENGTHS = 10
 _ONE_OF_SEVERAL = "such as ChainedScheduler([...]) of those that step together, or SequentialLR of those in a row"
 
 
 def read_schedule(
-    optimizer: Any, scheduler: Any, per: str | None, epochs: float, samples: int, bulk: int
+    optimizer: Any,
+    scheduler: Any,
+    per: str | None,
+    epochs: float,
+    samples: int,
+    bulk: int,
+    batch: float | None = None,
 ) -> dict[str, Any] | None:
     """The `schedule` of a model message; None for one that changes nothing. `bulk`: samples of a full commit.
 
     `per`: None if the program does not say what the scheduler counts. Then it counts epochs, and a scheduler that
-    seems to count steps is refused. If the program says it, there is no check: somebody may try the beginning of
-    a long job.
+    seems to count steps is refused. If the program says it, one of another length than the job's is taken, as
+    somebody may try the beginning of a long job, but not one of exactly the steps of the job on one device.
+    `batch`: the samples of a batch of one device, if there are several.
     """
     if per not in (None, "epoch", "step"):
         raise PacelineError(f'schedule_per = {per!r} is neither "epoch" nor "step"')
@@ -73,10 +75,13 @@ def read_schedule(
     whole_epoch = math.ceil(samples / bulk)
     steps_an_epoch = whole_epoch if per == "step" else 1
     factors = list(_factors(scheduler, length_of(per, epochs, samples, bulk)))
+    if per is None:
+        alone = epochs * math.ceil(samples / (batch or bulk))
+        refuse_steps(scheduler, factors, lambda count: _factors(scheduler, count), epochs, whole_epoch, alone)
+    elif per == "step":
+        refuse_one_device(scheduler, epochs, samples, batch or bulk, bulk)
     if all(factor == 1 for factor in factors):
         return None
-    if per is None:
-        _refuse_steps(scheduler, factors, epochs, whole_epoch)
     # A step is a whole bulk of samples, except an epoch's last one.
     part = bulk / samples if per == "step" else 1.0
     points = _slopes(factors, steps_an_epoch, part) if per == "step" else _steps(factors)
@@ -130,37 +135,6 @@ def _wants(scheduler: Any) -> str:
         return ""
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return next((one.name for one in parameters if one.kind in named and one.default is one.empty), "")
-
-
-def _refuse_steps(scheduler: Any, factors: list[float], epochs: float, whole_epoch: int) -> None:
-    """Raises an error if a scheduler that should count epochs seems to count steps."""
-    length = _length(scheduler)
-    steps = (epochs * whole_epoch, epochs * whole_epoch - epochs)  # a loop may drop the last batch of an epoch
-    of_all_steps = any(one > epochs and one in steps for one in (length, _length_in_a_row(scheduler)))
-    if max(factors) < _LEAST_FACTOR:
-        why = f"the schedule never comes to {_LEAST_FACTOR:.0%} of the optimizer's rate within {epochs:g} epochs"
-    elif length >= _MOST_LENGTHS * epochs and length >= epochs * whole_epoch / 2:
-        why = f"the schedule is {length:g} long, and the job has {epochs:g} epochs"
-    elif of_all_steps:
-        why = "the schedule is as long as the job in steps"
-    else:
-        return
-    raise PacelineError(
-        f'{why}; write schedule_per="step" if it counts steps, and schedule_per="epoch" if it does count epochs'
-    )
-
-
-def _length(scheduler: Any) -> float:
-    """In whatever it counts; 0 if it has none. That of several is the longest one's."""
-    parts = getattr(scheduler, "_schedulers", None) or ()
-    known = [getattr(scheduler, name, 0) for name in _LENGTHS] + [_length(part) for part in parts]
-    return max(float(length) for length in known if isinstance(length, (int, float)))
-
-
-def _length_in_a_row(scheduler: Any) -> float:
-    """The length of schedulers that follow each other, as SequentialLR has them."""
-    parts, turns = getattr(scheduler, "_schedulers", None), getattr(scheduler, "_milestones", None)
-    return turns[-1] + _length(parts[-1]) if parts and turns else 0
 
 
 def _factors(scheduler: Any, count: int) -> Iterator[float]:

@@ -39,7 +39,10 @@ _REFUSED = {
         "Subset(train_set, indices)",
     ),
     "batch_sampler": (_LEASED, "leave batch_sampler= out, and give batch_size="),
-    "shuffle": ("Paceline shuffles each epoch by the job's seed", "leave shuffle= out"),
+    "shuffle": (
+        "Paceline shuffles each epoch by the job's seed",
+        "leave shuffle= out; if the samples' order is to stay, give join() a paceline.streams.Stream with shuffle=0",
+    ),
 }
 
 
@@ -47,8 +50,23 @@ def _takes_each_once(loader: Any) -> bool:
     """Whether the loader has no sampler that chooses samples."""
     if loader.batch_sampler is not None and type(loader.batch_sampler) is not BatchSampler:
         return False
+    sampler = sampler_of(loader)
     plain = ("RandomSampler", "SequentialSampler", "DistributedSampler", "_InfiniteConstantSampler")
-    return type(loader.sampler).__name__ in plain and not getattr(loader.sampler, "replacement", False)
+    if type(sampler).__name__ not in plain or getattr(sampler, "replacement", False):
+        return False
+    return getattr(sampler, "_num_samples", None) is None  # a RandomSampler may draw some of them
+
+
+def sampler_of(loader: Any) -> Any:
+    """The sampler that a DataLoader takes its samples by."""
+    return getattr(loader.batch_sampler, "sampler", loader.sampler)
+
+
+def leaves_out(sampler: Any, samples: Any) -> bool:
+    """Whether it takes some of these samples only, as a SubsetRandomSampler: those of its `indices`."""
+    with contextlib.suppress(Exception):  # a data set or a sampler of any kind
+        return len(set(map(int, sampler.indices))) < len(samples)
+    return False
 
 
 def check_train_set(train_set: Any) -> int:
@@ -56,6 +74,13 @@ def check_train_set(train_set: Any) -> int:
     if isinstance(train_set, Stream):
         return train_set.epoch_records
     if isinstance(train_set, DataLoader):
+        sampler = sampler_of(train_set)
+        if leaves_out(sampler, train_set.dataset):
+            raise PacelineError(
+                f"join() wants the data set and not a DataLoader, and this one's {type(sampler).__name__} leaves "
+                "samples out; give it torch.utils.data.Subset(dataset, sampler.indices), and what the loader was "
+                "told: batch_size=, collate_fn=, num_workers="
+            )
         raise PacelineError(
             "join() wants the data set and not a DataLoader; give it loader.dataset, and what the loader was told: "
             "batch_size=, collate_fn=, num_workers="
@@ -115,10 +140,17 @@ def _instead(name: str, known: Iterable[str]) -> str:
     return f"did you mean {meant[0]}=?" if meant else "help(paceline.join) has them all"
 
 
-def check_options(options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+def check_options(options: dict[str, Any], known: Iterable[str], train_set: Any = ()) -> dict[str, Any]:
     """Returns the options of join() that are a DataLoader's, checked. `known`: the names of its own arguments."""
     for name, (why, instead) in _REFUSED.items():
-        if options.get(name) is not None and options[name] is not False:
+        if options.get(name) is not None and (name == "shuffle" or options[name] is not False):
+            chosen = options[name] if name == "sampler" else getattr(options[name], "sampler", None)
+            if leaves_out(chosen, train_set):
+                kind = type(chosen).__name__
+                raise PacelineError(
+                    f"join() takes no {name}: {why}, and this {kind} leaves samples out; leave {name}= out, and give "
+                    "join() torch.utils.data.Subset(train_set, sampler.indices)"
+                )
             raise PacelineError(f"join() takes no {name}: {why}; {instead}")
     taken = {name: value for name, value in options.items() if name not in _REFUSED}
     for name in taken:

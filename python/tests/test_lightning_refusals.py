@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
-from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler  # noqa: E402
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler  # noqa: E402
 
 from paceline import PacelineError  # noqa: E402
 from paceline.integrations.lightning import PacelineStrategy  # noqa: E402
@@ -186,6 +186,11 @@ def made_ready(trainer: Any, module: Any) -> Any:
     "options, says",
     [
         ({"sampler": WeightedRandomSampler([1.0] * 10, 10)}, "has a WeightedRandomSampler"),
+        (
+            {"sampler": SubsetRandomSampler(range(3, 9))},
+            "a SubsetRandomSampler, which leaves samples out, and Paceline leases all of the data set; give the "
+            "DataLoader torch.utils.data.Subset(dataset, sampler.indices), with shuffle=True",
+        ),
         ({"batch_size": None}, "in a way of its own"),
     ],
 )

@@ -42,6 +42,55 @@ def test_the_digest_of_a_random_split_says_which_samples_it_has(tmp_path: Path) 
     assert digest_of(Subset([], ["a", "b"])) is None  # type: ignore[arg-type]
 
 
+# The program beside its model, and the class that the note names.
+OPTIMIZERS = {
+    "given": ("given = optimizer = torch.optim.AdamW(net.parameters())", ""),
+    "forgotten": ("optimizer = torch.optim.AdamW(net.parameters())", "AdamW"),
+    "forgotten, over a part": ("optimizer = torch.optim.SGD(net.last.parameters(), lr=0.1)", "SGD"),
+    "over another model": ("optimizer = torch.optim.AdamW(Net().parameters())", ""),
+    "over frozen weights": (
+        "net.first.requires_grad_(False)\noptimizer = torch.optim.AdamW(net.first.parameters())",
+        "",
+    ),
+    "garbage": ("optimizer = torch.optim.AdamW(net.parameters())\noptimizer.itself = optimizer\ndel optimizer", ""),
+    "not the servers'": (
+        "class LAMB(torch.optim.Optimizer):\n    pass\noptimizer = LAMB(net.parameters(), dict(lr=0.1))",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OPTIMIZERS)
+def test_a_note_names_an_optimizer_that_join_was_not_given(tmp_path: Path, what: str) -> None:
+    made, name = OPTIMIZERS[what]
+    script = f"{HEAD}\nnet, given = Net(), None\n{made}\njob = paceline.join(net, Points(), optimizer=given)\n"
+    with Member(tmp_path, script, role="probe") as member:
+        note = member.receive("model").get("note", "")
+        member.end()
+    assert (f"the program has an optimizer of this model, {name}, and did not give it" in note) == bool(name)
+    assert not note or (
+        note.startswith(f"train.py:{script.count(chr(10))}: ") and note.endswith("optimizer= in join()")
+    )
+    assert bool(note) == bool(name)
+
+
+ONE_DEVICE = """
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3 * 8)
+job = paceline.join(net, Points(), optimizer=optimizer, schedule=schedule, schedule_per="step", batch_size=8, epochs=3)
+"""
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_schedule_of_the_steps_on_one_device_is_for_one_device(tmp_path: Path, devices: int) -> None:
+    with Member(tmp_path, HEAD + ONE_DEVICE, role="probe", devices=devices) as member:
+        answer = member.receive()
+        member.end()
+    says = "the schedule is as long as this job on one device (24 steps), and the job has 12; make it for math.ceil("
+    assert answer["type"] == "model" if devices == 1 else says in answer["text"], answer
+
+
 def test_a_probe_says_what_the_model_is(tmp_path: Path) -> None:
     with Member(tmp_path, HEAD + PROBED, role="probe") as member:
         model = member.receive("model")

@@ -275,6 +275,122 @@ def test_the_beginning_of_a_longer_schedule_is_one(epochs: float, length: int, s
     read_schedule(opt, schedulers.CosineAnnealingLR(opt, length), None, epochs, samples, 32)
 
 
+def linear(o: Any, steps: int, warm_up: int = 0) -> Any:
+    """The scheduler of transformers' get_scheduler("linear")."""
+
+    def factor(step: int) -> float:
+        if step < warm_up:
+            return step / max(1, warm_up)
+        return max(0.0, (steps - step) / max(1, steps - warm_up))
+
+    return schedulers.LambdaLR(o, factor)
+
+
+STEPS = 3 * 1563  # 50,000 samples in batches of 32
+
+
+@pytest.mark.parametrize(
+    "make, epochs, says",
+    [
+        (lambda o: linear(o, STEPS), 3, f"the schedule is {STEPS} long, and the job has 3 epochs"),
+        (lambda o: linear(o, STEPS - 3), 3, f"the schedule is {STEPS - 3} long"),
+        (lambda o: linear(o, 1563), 1, "the schedule is 1563 long, and the job has 1 epochs"),
+        (lambda o: schedulers.LambdaLR(o, lambda k: min(1.0, k / 100)), 10, "comes to 9% of its highest rate"),
+        (lambda o: schedulers.LinearLR(o, 0.1, total_iters=500), 3, "comes to 10% of its highest rate"),
+        (lambda o: schedulers.StepLR(o, 2000), 3, "the schedule hardly changes within 500 epochs, and it does"),
+        (lambda o: schedulers.StepLR(o, 60_000), 60, "the schedule hardly changes within 600 epochs, and it does"),
+        (lambda o: schedulers.MultiStepLR(o, [60_000, 80_000]), 60, "hardly changes within 600 epochs"),
+        (lambda o: schedulers.LambdaLR(o, lambda k: 0.95 ** (k // 1000)), 3, "hardly changes within 500 epochs"),
+        (lambda o: schedulers.CosineAnnealingWarmRestarts(o, 9_000), 12, "hardly changes within 500 epochs"),
+    ],
+)
+def test_a_schedule_that_needs_the_jobs_steps_is_refused(make: Any, epochs: float, says: str) -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError, match='; write schedule_per="step" if it counts steps') as error:
+        read_schedule(opt, make(opt), None, epochs, 50_000, 32)
+    assert says in str(error.value)
+    for per in ("step", "epoch"):
+        opt = optimizer()
+        read_schedule(opt, make(opt), per, epochs, 50_000, 32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: schedulers.StepLR(o, 1, gamma=0.7),
+        lambda o: schedulers.StepLR(o, 30),
+        lambda o: schedulers.MultiStepLR(o, [100, 150]),
+        lambda o: schedulers.StepLR(o, 400),
+        lambda o: schedulers.ExponentialLR(o, 0.999),
+        lambda o: schedulers.ExponentialLR(o, 0.999875),
+        lambda o: schedulers.LambdaLR(o, lambda e: 1 - max(0, e - 100) / 101),
+        lambda o: schedulers.LambdaLR(o, lambda e: [1.0, 0.5, 0.1, 0.01, 0.001][e]),
+        lambda o: schedulers.LambdaLR(o, lambda e: 1.0),
+        lambda o: schedulers.LambdaLR(o, lambda e: (e + 1) / 20 if e < 20 else 1.0),
+        lambda o: schedulers.CosineAnnealingLR(o, 30),
+        lambda o: schedulers.OneCycleLR(o, 0.4, total_steps=100, div_factor=10, cycle_momentum=False),
+        lambda o: linear(o, 300),
+        lambda o: linear(o, 90, -1),
+        Halving,
+    ],
+)
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+@pytest.mark.parametrize("samples", [60_000, 32_000])
+def test_the_first_epochs_of_a_schedule_of_epochs_are_tried(make: Any, epochs: float, samples: int) -> None:
+    opt = optimizer()
+    read_schedule(opt, make(opt), None, epochs, samples, 128, 32)
+
+
+@pytest.mark.parametrize("length", [4689, 2346])
+def test_a_lambda_that_is_longer_than_the_job_in_steps_counts_steps(length: int) -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError, match=f'the schedule is {length} long, .* write schedule_per="step"'):
+        read_schedule(opt, linear(opt, length), None, 3, 50_000, 128, 32)
+
+
+def test_a_lambda_as_long_as_a_small_job_counts_steps() -> None:
+    opt = optimizer()
+    with pytest.raises(PacelineError, match='as long as the job in steps; write schedule_per="step"'):
+        read_schedule(opt, linear(opt, 18), None, 3, 96, 16)
+
+
+def test_a_schedule_of_epochs_with_a_step_for_each_is_one() -> None:
+    opt = optimizer()
+    read_schedule(opt, schedulers.StepLR(opt, 2000), None, 100, 100, 100)
+
+
+@pytest.mark.parametrize("short", [0, 1], ids=["whole epochs", "a short last batch left out"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o, n: schedulers.OneCycleLR(o, 0.1, total_steps=n, cycle_momentum=False),
+        lambda o, n: schedulers.CosineAnnealingLR(o, n),
+        lambda o, n: linear(o, n),
+        lambda o, n: linear(o, n, 100),
+        lambda o, n: schedulers.SequentialLR(
+            o, [schedulers.LinearLR(o, 0.1, total_iters=50), schedulers.CosineAnnealingLR(o, n - 50)], [50]
+        ),
+    ],
+)
+def test_a_schedule_as_long_as_the_job_on_one_device_is_refused(make: Any, short: int) -> None:
+    opt = optimizer()
+    alone = 3 * (1563 - short)
+    says = f"on one device .{alone} steps., and the job has 1173; make it for math.ceil.samples /"
+    with pytest.raises(PacelineError, match=says):
+        read_schedule(opt, make(opt, alone), "step", 3, 50_000, 128, 32)
+    for length in (1173, alone + 1, 10_000):
+        opt = optimizer()
+        assert read_schedule(opt, make(opt, length), "step", 3, 50_000, 128, 32) is not None
+    opt = optimizer()
+    assert read_schedule(opt, make(opt, 3 * 1563), "step", 3, 50_000, 32, 32) is not None
+
+
+def test_stairs_that_go_on_at_the_steps_of_one_device_are_taken() -> None:
+    opt = optimizer()
+    stairs = schedulers.LambdaLR(opt, lambda k: 0.5 ** (k // 500))
+    assert read_schedule(opt, stairs, "step", 3, 32_000, 128, 32) is not None
+
+
 def of_200_epochs(o: Any) -> Any:
     return schedulers.CosineAnnealingLR(o, 200)
 

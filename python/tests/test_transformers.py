@@ -373,6 +373,7 @@ def trainer_of(folder: Path, **options: Any) -> Any:
     [
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4: a step of a job is one batch"),
         ({"max_steps": 10}, "max_steps=10: a job lasts a number of epochs"),
+        ({"train_sampling_strategy": "sequential"}, "strategy='sequential': the job shuffles each epoch by its seed"),
         ({"train_sampling_strategy": "group_by_length"}, "strategy='group_by_length': the job draws each batch"),
         ({"bf16_full_eval": True}, "convert weights"),
         ({"auto_find_batch_size": True}, "a job's batch is fixed"),
@@ -388,6 +389,12 @@ def test_what_a_trainer_may_not_ask_for(tmp_path: Path, options: dict[str, Any],
     with pytest.raises(PacelineError, match="^[^\n]*$") as error:
         refuse(trainer, (), {})
     assert says in str(error.value)
+
+
+def test_a_stream_has_an_order_that_a_trainer_may_ask_for(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path, train_sampling_strategy="sequential")
+    trainer.train_dataset = Stream(Shards(["all"], lambda name: range(20)), shuffle=0, records=20)
+    refuse(trainer, (), {})
 
 
 def refuses(trainer: Any, says: str) -> None:

@@ -8,7 +8,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 
 from ..errors import PacelineError
 from ..streams import Stream
-from ..train_sets import check_train_set
+from ..train_sets import check_train_set, leaves_out
 
 # The settings that a job's own loader takes over.
 _PROCESSES = (
@@ -45,6 +45,12 @@ def wishes_of(loader: Any) -> dict[str, Any]:
             "the training DataLoader makes its batches in a way of its own; give it batch_size instead"
         )
     sampler: Any = batches.sampler
+    if leaves_out(sampler, loader.dataset):
+        raise PacelineError(
+            f"the training DataLoader has a {type(sampler).__name__}, which leaves samples out, and Paceline leases "
+            "all of the data set; give the DataLoader torch.utils.data.Subset(dataset, sampler.indices), with "
+            "shuffle=True in place of sampler="
+        )
     plain = isinstance(sampler, SequentialSampler) or (isinstance(sampler, RandomSampler) and not sampler.replacement)
     if not plain or (not isinstance(loader.dataset, Stream) and len(sampler) != samples):
         raise PacelineError(

@@ -9,6 +9,7 @@ from transformers import EarlyStoppingCallback
 
 from ..cuts import CannotCut
 from ..errors import PacelineError
+from ..streams import Stream
 
 SEARCH = (
     "hyperparameter_search() trains many models, and a program works for one job; start a job for each trial, with "
@@ -83,7 +84,12 @@ def _of_trainer(trainer: Any, arguments: Sequence[Any], named: Mapping[str, Any]
             "per_device_train_batch_size larger, and write micro_batch in the job file if it does not fit in memory"
         )
     sampling = getattr(args, "train_sampling_strategy", "random")  # older versions of transformers have the other one
-    if sampling not in ("random", "sequential"):
+    if sampling == "sequential" and not isinstance(trainer.train_dataset, Stream):
+        yield (
+            "train_sampling_strategy='sequential': the job shuffles each epoch by its seed; leave it out, or give "
+            "the Trainer a paceline.streams.Stream with shuffle=0, which keeps the order of its files"
+        )
+    elif sampling not in ("random", "sequential"):
         yield f"train_sampling_strategy={sampling!r}: the job draws each batch; leave it out"
     if getattr(args, "group_by_length", False):
         yield "group_by_length=True: the job draws each batch; leave it out"
