@@ -128,6 +128,18 @@ def test_an_evaluation_without_a_finite_number_is_one(tmp_path: Path) -> None:
             "def evaluate():\n    return torch.zeros(2)",
             "the metric 'loss' is not one number but a Tensor of shape [2]",
         ),
+        (
+            "def evaluate():\n    return 0.5, 0.75",
+            'evaluate returned a tuple, and its numbers need names; let it return a dict, such as {"loss": loss, "acc',
+        ),
+        (
+            "def evaluate(loader):\n    return sum(x for x in loader)",
+            "'Net' object is not iterable; evaluate is called with the model, which is its loader here: let it take",
+        ),
+        (
+            "def evaluate(epoch):\n    return float(epoch % 5 == 0)",
+            "and 'int'; evaluate is called with the model, which is its epoch here: let it take the model or nothing",
+        ),
         ("def evaluate():\n    pass", "evaluate returned nothing"),
         ("def evaluate():\n    return {}", "evaluate returned an empty dict"),
         ("def evaluate():\n    raise KeyError('test set')", "KeyError: 'test set'"),
@@ -142,6 +154,15 @@ def test_what_is_no_measurement(tmp_path: Path, evaluate: str, says: str) -> Non
         error = ask(member)
         assert error["type"] == "error" and says in error["text"] and error["where"].startswith("train.py:")
         assert member.wait() == 1
+
+
+@pytest.mark.parametrize("argument", ["net", "loader"])
+def test_an_error_about_something_else_says_nothing_of_the_argument(tmp_path: Path, argument: str) -> None:
+    wrong = "for x in net" if argument == "net" else "for x in 3"
+    with evaluator(tmp_path, f"def evaluate({argument}):\n    {wrong}: pass") as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["text"].endswith("object is not iterable")
 
 
 @pytest.mark.parametrize("stages", [False, True])
