@@ -20,7 +20,7 @@ from .frozen import Frozen
 from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
-from .leaving import Leaving, end_program, without_batches
+from .leaving import Leaving, behind_the_loop, end_program
 from .loading import Drawn, Load
 from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
@@ -131,10 +131,7 @@ class Job(Unsized):
         return self._session.is_first
 
     def __iter__(self) -> Iterator[Any]:
-        if self._over:
-            self._leaving.say_that_it_is_over()
-            return iter(())
-        return self._loop()
+        return self._leaving.no_batches() if self._over else self._loop()
 
     def step(
         self, loss: Any, metrics: Mapping[str, Any] | None = None, *, weight: Any = None, skipped: bool = False
@@ -426,7 +423,7 @@ class Job(Unsized):
             self._channel.close()
         else:
             self._session.first = message.get("first")
-            reporter.job_is_over(None if self._stepped else without_batches(self.role))
+            reporter.job_is_over(behind_the_loop(self.role, self._stepped))
         try:
             self._let_go(message)
         finally:
