@@ -29,7 +29,7 @@ from .moving import Moves
 from .optimizer_guard import OptimizerGuard
 from .optimizer_state import write_first
 from .reporting import reporter
-from .seeding import mix, seed_step
+from .seeding import seed_evaluation, seed_step
 from .session import Session
 from .small_batches import SmallBatches, behind_step
 from .stage_forward import StageForward
@@ -44,8 +44,6 @@ from .write_watch import WriteWatch
 if TYPE_CHECKING:
     from .cuts import Cuts, Loss
     from .team import Team
-
-_EVALUATION = 0x6576616C  # makes the seed of evaluations another one than those of steps
 
 
 class Job(Unsized):
@@ -401,9 +399,9 @@ class Job(Unsized):
 
     def _answer_evaluate(self, message: Message) -> None:
         self._bind_weights(message)
-        # All evaluations draw the same numbers, in whichever process.
-        seed_step(mix(self.seed, _EVALUATION), self._device)
+        seed_evaluation(self.seed, self._device)
         measured = {} if self._evaluate is None else measure(self._evaluate, self._model)
+        self._guard.check_evaluation()
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:

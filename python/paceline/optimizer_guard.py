@@ -20,8 +20,11 @@ class Numbers:
         self._optimizer = optimizer
         self._read = [_numbers(group) for group in optimizer.param_groups]
 
-    def check(self, scheduler: Any) -> None:
-        """Raises an error if the program has set another value. scheduler: the one that the servers know, or None."""
+    def check(self, scheduler: Any, in_evaluate: bool = False) -> None:
+        """Raises an error if the program has set another value. scheduler: the one that the servers know, or None.
+
+        in_evaluate: in a process that only measures.
+        """
         groups = self._optimizer.param_groups
         rates = _scheduled_rates(scheduler, groups)
         for number, (read, group) in enumerate(zip(self._read, groups)):
@@ -31,9 +34,10 @@ class Numbers:
                 if now == before or (name == "lr" and rates is not None and now == rates[number]):
                     continue
                 was, is_now = _shown(before, now)
+                where = "evaluate() runs in a process that trains nothing, so that " if in_evaluate else ""
                 raise PacelineError(
-                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
-                    f"{_advice(name, scheduler)}"
+                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and {where}the servers step "
+                    f"with {_advice(name, scheduler)}"
                 )
 
 
@@ -98,7 +102,7 @@ class OptimizerGuard:
             self._replace("load_state_dict", _refuse_to_load)
             # This one stays after the job: an optimizer that is saved then has no moments either.
             if any(keeps_state(optimizer, group) for group in groups):
-                optimizer.state_dict = _without_moments(optimizer.state_dict)
+                optimizer.state_dict = _without_moments(optimizer.state_dict, self._stands)
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
 
@@ -127,6 +131,15 @@ class OptimizerGuard:
                 )
             )
         self._numbers.check(self._scheduler)
+
+    def check_evaluation(self) -> None:
+        """After evaluate(): raises an error for a value that it has set."""
+        if self._numbers is not None:
+            self._numbers.check(self._scheduler, in_evaluate=True)
+
+    def _stands(self) -> bool:
+        """Whether there is a scheduler that nobody has stepped here."""
+        return self._scheduler is not None and _place_of(self._scheduler) == self._began_at
 
     def _check_steps(self, epoch: int) -> None:
         """The program may step the scheduler as the servers do, and otherwise has other rates than they."""
@@ -243,16 +256,17 @@ def _refuse_to_load(*_: Any, **__: Any) -> None:
     )
 
 
-def _without_moments(original: Any) -> Any:
+def _without_moments(original: Any, scheduler_stands: Callable[[], bool]) -> Any:
     said = False
 
     def state_dict(*words: Any, **named: Any) -> Any:
         nonlocal said
         if not said:
             said = True
+            place = ", and scheduler.state_dict() has the place of join()" if scheduler_stands() else ""
             print(
-                "paceline: optimizer.state_dict() does not have the moments of this job, which the servers keep; to "
-                "train on from this job, go on with its run (--resume), whose checkpoints have them",
+                "paceline: optimizer.state_dict() does not have the moments of this job, which the servers keep"
+                f"{place}; to train on from this job, go on with its run (--resume), whose checkpoints have them",
                 file=sys.stderr,
                 flush=True,
             )

@@ -8,6 +8,7 @@ import sys
 import torch
 
 _MASK = (1 << 64) - 1
+_EVALUATION = 0x6576616C  # makes the seed of evaluations another one than those of steps
 
 
 def mix(*values: int) -> int:
@@ -38,6 +39,11 @@ def seed_step(seed: int, device: torch.device, others: bool = True) -> None:
         torch.manual_seed(seed)
     if others:
         seed_others(seed)
+
+
+def seed_evaluation(seed: int, device: torch.device) -> None:
+    """All evaluations of the job with this seed draw the same numbers, in whichever process."""
+    seed_step(mix(seed, _EVALUATION), device)
 
 
 def seed_sample(augment_seed: int, index: int) -> None:

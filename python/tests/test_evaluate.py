@@ -165,6 +165,28 @@ def test_an_error_about_something_else_says_nothing_of_the_argument(tmp_path: Pa
         assert ask(member)["text"].endswith("object is not iterable")
 
 
+def test_a_rate_that_it_sets_is_refused(tmp_path: Path) -> None:
+    program = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), 0.5)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+def evaluate():
+    plateau.step(1.0)
+    return 1.0
+job = paceline.join(model, Points(), optimizer=optimizer, evaluate=evaluate)
+"""
+    with Member(tmp_path, HEAD + program + LOOP, role="evaluator") as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["metrics"] == {"loss": 1.0}
+        error = ask(member)
+        assert error["type"] == "error" and error["text"] == (
+            "the optimizer's lr was 0.5 at join() and is 0.05 now, and evaluate() runs in a process that trains "
+            "nothing, so that the servers step with the first; give join() schedule= with any scheduler of "
+            "torch.optim but ReduceLROnPlateau, such as LambdaLR, or write [schedule] in the job file"
+        )
+
+
 @pytest.mark.parametrize("stages", [False, True])
 def test_an_evaluator_of_stages_says_where_it_computes(tmp_path: Path, stages: bool) -> None:
     """Each page moves batches to paceline.device(), and so a whole model; with stages it is where it was built."""
