@@ -91,7 +91,7 @@ class Job(Unsized):
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._first = FirstBatches(inventory, guard.has_scaler)
-        guard.zeroed = self._first.start
+        guard.begin(model, self._first.zeroing, session.devices > 1 or team is not None)
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
         self._over = self._in_step = False

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any, Callable
 
 import torch
+from torch import nn
 
 from .errors import PacelineError
 from .optimizer_state import keeps_state
 from .optimizers import NUMBERS
+from .other_optimizers import OtherOptimizers
 from .scheduler_steps import FirstSteps, limit_steps
 
 
@@ -80,7 +83,9 @@ class OptimizerGuard:
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
         self._finite = True
-        self.zeroed: Callable[[], None] = lambda: None  # called when the program has set the gradients to zero
+        # Around what sets the gradients to zero for the program.
+        self._zeroing: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+        self._others: OtherOptimizers | None = None
         self._saved: list[tuple[str, bool, Any]] = []
         self._scheduler = scheduler
         self._an_epoch = an_epoch
@@ -106,11 +111,20 @@ class OptimizerGuard:
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
 
+    def begin(
+        self, model: nn.Module, zeroing: Callable[[], contextlib.AbstractContextManager[None]], has_peers: bool
+    ) -> None:
+        """zeroing: goes around what sets the gradients to zero. has_peers: other processes train this model, too."""
+        self._zeroing = zeroing
+        self._others = OtherOptimizers(model) if has_peers else None
+
     def check(self, epoch: int = 0) -> None:
         """Raises an error for a value that the servers do not get, or a parameter that they do not train.
 
         epoch: the job's.
         """
+        if self._others is not None:
+            self._others.batch_is_over()
         if self._numbers is None:
             return
         self._turns += epoch != self._epoch
@@ -194,6 +208,8 @@ class OptimizerGuard:
 
     def release(self) -> None:
         """The optimizer is the program's own again."""
+        if self._others is not None:
+            self._others.close()
         for name, had_own, before in reversed(self._saved):
             if had_own:
                 setattr(self._optimizer, name, before)
@@ -224,9 +240,8 @@ class OptimizerGuard:
     def _zero_grad(self, original: Any) -> Any:
         def zero_grad(set_to_none: bool = False) -> None:
             # In place: a gradient that is gone would be computed elsewhere and copied.
-            with torch.no_grad():
+            with self._zeroing(), torch.no_grad():
                 original(set_to_none=False)
-            self.zeroed()
 
         return zero_grad
 

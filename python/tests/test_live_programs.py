@@ -177,6 +177,39 @@ def test_the_weights_are_plain_pytorchs(tmp_path: Path, program: str) -> None:
     expect_plain_weights(tmp_path, task)
 
 
+GAN = """
+model = nn.ModuleDict({"g": nn.Linear(3, 6), "d": nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))})
+groups = [{"params": [*model["g"].parameters()]}, {"params": [*model["d"].parameters()], "lr": 0.02}]
+optimizer = torch.optim.Adam(groups, 0.01)
+
+def losses(x):
+    g, d, noise = model["g"], model["d"], x[:, :3]
+    d_loss = F.softplus(-d(x)).mean() + F.softplus(d(g(noise).detach())).mean()
+    return d_loss, F.softplus(-d(g(noise))).mean()
+"""
+# What docs/python.md says of several optimizers.
+GAN_IN_A_JOB = """
+def compute(x, y):
+    d_loss, g_loss = losses(x)
+    d_loss.backward(inputs=[*model["d"].parameters()])
+    g_loss.backward(inputs=[*model["g"].parameters()])
+    return d_loss
+"""
+PLAIN_GAN = """
+def compute(x, y):
+    for loss, part in zip(losses(x), (model["d"], model["g"])):
+        for parameter, gradient in zip(part.parameters(), torch.autograd.grad(loss, [*part.parameters()])):
+            parameter.grad = gradient
+    return loss
+"""
+
+
+def test_two_losses_of_two_parts(tmp_path: Path) -> None:
+    ended = train(tmp_path, TASK + GAN + GAN_IN_A_JOB + LOOP, 1)
+    assert ended.returncode == 0, ended.stderr
+    expect_plain_weights(tmp_path, TASK + GAN + PLAIN_GAN)
+
+
 def test_so_they_are_without_assertions(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         TASK + LOOP + '\nimport sys\nopen("level", "w").write(str(sys.flags.optimize))\n'
