@@ -208,7 +208,7 @@ class Mixer:
         self.enabled = True
         self.length = 8
         self.calls = 0
-        self.loss = 0.0  # of its loop, say
+        self.loss = 0.0  # the last one of its loop, say
 
     def set_epoch(self, epoch: int) -> None:
         self.length = 8 * epoch

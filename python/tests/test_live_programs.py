@@ -61,6 +61,23 @@ EQUAL = {
         def stepped(step, loss):
             average.update_parameters(model)
     """,
+    "a teacher in buffers": """
+        import copy
+        model = nn.ModuleDict({"student": model, "teacher": copy.deepcopy(model)})
+        for module in model["teacher"].modules():
+            for name, value in [*module.named_parameters(recurse=False)]:
+                delattr(module, name)
+                module.register_buffer(name, value.detach().clone())
+        def compute(x, y):
+            out = model["student"](x)
+            loss = F.mse_loss(out, y) + F.mse_loss(out, model["teacher"](x))
+            loss.backward()
+            return loss
+        def stepped(step, loss):
+            with torch.no_grad():
+                for name, value in model["student"].named_parameters():
+                    model["teacher"].get_buffer(name).lerp_(value, 0.1)
+    """,
     "a warm-up and a cosine in a row": """
         parts = [LinearLR(optimizer, 0.1, total_iters=5), CosineAnnealingLR(optimizer, EPOCHS * STEPS - 5)]
         schedule, per = SequentialLR(optimizer, parts, [5]), "step"
@@ -187,7 +204,7 @@ def losses(x):
     d_loss = F.softplus(-d(x)).mean() + F.softplus(d(g(noise).detach())).mean()
     return d_loss, F.softplus(-d(g(noise))).mean()
 """
-# What docs/python.md says of several optimizers.
+# The advice of docs/python.md for several optimizers.
 GAN_IN_A_JOB = """
 def compute(x, y):
     d_loss, g_loss = losses(x)
