@@ -1,16 +1,18 @@
-"""A program that sets an attribute of its training set in the loop, whose loader processes have started before.
+"""A program that sets an attribute of its training set or collate_fn in the loop, behind its loader processes' start.
 
-The DataLoader of plain PyTorch starts its processes at each epoch, with the data set as it is then. A job's processes
+The DataLoader of plain PyTorch starts its processes at each epoch, with both as they are then. A job's processes
 start once, and would go on with the old value.
 """
 
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import pickle
 import types
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -29,42 +31,71 @@ _OF_STREAM = {"map", "keep", "pack"}
 _PLAIN = (bool, int, float, str, bytes, types.MethodType)
 
 
+@dataclass
+class _Watched:
+    one: Any  # loader processes have a copy of it
+    counting: set[str]  # attributes
+    role: str
+    owner: str  # the place for a set_epoch()
+    before: dict[str, Any]
+
+    def now(self) -> dict[str, Any]:
+        return {name: value for name, value in _own(self.one).items() if name in self.counting}
+
+
 class DataSetChanges:
     """Only an attribute that reading a sample looks at counts, and only if neither that nor set_epoch() sets it.
 
-    So a cache that is filled, a file that is opened at the first sample and a counter of samples do not count.
+    So a cache that is filled, a file that is opened at the first sample and a counter of samples do not count. The
+    same holds for what collating a batch looks at, of the object whose method the collate_fn is.
     """
 
-    def __init__(self, train_set: Any) -> None:
-        self._data_sets = _data_sets_in(train_set)
-        classes = {own: None for one in self._data_sets for own in type(one).__mro__ if own is not object}
-        looked_at, _ = _attributes_of(classes, _READING)
-        _, set_by_itself = _attributes_of(classes, (*_READING, "set_epoch"))
-        self._counting = _OF_STREAM if isinstance(train_set, Stream) else looked_at - set_by_itself
-        self._before: list[dict[str, Any]] = []
+    def __init__(self, train_set: Any, collate: Any = None) -> None:
+        data_sets = _data_sets_in(train_set)
+        counting = _OF_STREAM if isinstance(train_set, Stream) else _counting(data_sets, _READING)
+        self._watched = [_Watched(one, counting, "training set", "the data set", {}) for one in data_sets]
+        one, method = _object_of(collate)
+        counting = _counting([one], [method], _READING)
+        self._watched.append(_Watched(one, counting, "collate_fn", type(one).__name__, {}))
         self.note()
 
     def note(self) -> None:
         """The attributes are now those that loader processes have."""
-        self._before = [
-            {name: value for name, value in _own(one).items() if name in self._counting} for one in self._data_sets
-        ]
+        for watched in self._watched:
+            watched.before = watched.now()
 
     def check(self) -> None:
         """Raises an error if the program has set one since."""
-        for one, before in zip(self._data_sets, self._before):
-            now = _own(one)
-            for name, value in before.items():
+        for watched in self._watched:
+            now = watched.now()
+            for name, value in watched.before.items():
                 if name not in now:
                     continue
                 if not _same(value, now[name]):
                     raise PacelineError(
-                        f"the program has set {name} of its training set ({type(one).__name__}) since join(), and "
-                        "the loader processes, which began in join(), would go on with the old value; set it in a "
-                        "method set_epoch(self, epoch) of the data set, which they call too, or give join() "
-                        "num_workers=0"
+                        f"the program has set {name} of its {watched.role} ({type(watched.one).__name__}) since "
+                        "join(), and the loader processes, which began in join(), would go on with the old value; "
+                        f"set it in a method set_epoch(self, epoch) of {watched.owner}, which they call too, or give "
+                        "join() num_workers=0"
                     )
-                before[name] = now[name]
+                watched.before[name] = now[name]
+
+
+def _counting(objects: list[Any], methods: Iterable[str], others: Iterable[str] = ()) -> set[str]:
+    """The attributes that these methods look at, and that neither they nor the others nor set_epoch() set."""
+    classes = {own: None for one in objects for own in type(one).__mro__ if own is not object}
+    looked_at, _ = _attributes_of(classes, methods)
+    _, set_by_itself = _attributes_of(classes, (*methods, *others, "set_epoch"))
+    return looked_at - set_by_itself
+
+
+def _object_of(collate: Any) -> tuple[Any, str]:
+    """The object that collates, and the name of its method."""
+    while isinstance(collate, functools.partial):
+        collate = collate.func
+    if isinstance(collate, types.MethodType):
+        return collate.__self__, getattr(collate.__func__, "__name__", "")
+    return collate, "__call__"
 
 
 def _own(one: Any) -> dict[str, Any]:

@@ -23,32 +23,55 @@ def takes_model(evaluate: Evaluate) -> bool:
         parameters = inspect.signature(evaluate).parameters.values()
     except (TypeError, ValueError):
         return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = [p for p in positional if p.default is p.empty]
+    needed = [p for p in parameters if _is_needed(p)]
     keywords = [p for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
     if len(needed) > 1 or keywords:
         raise PacelineError("evaluate takes the model or nothing; it is called as evaluate(model) or evaluate()")
     return len(needed) == 1
 
 
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    kinds = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return parameter.kind in kinds and parameter.default is parameter.empty
+
+
 def measure(evaluate: Evaluate, model: nn.Module) -> dict[str, float | None]:
     """Calls it in evaluation mode, without gradients, and leaves the model in the mode that it had."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
+    wanted = takes_model(evaluate)
     try:
         with torch.no_grad():
-            result = evaluate(model) if takes_model(evaluate) else evaluate()
+            result = evaluate(model) if wanted else evaluate()
     except RuntimeError as error:
         _explain(error, model)
+        raise
+    except TypeError as error:
+        if wanted:
+            _explain_argument(error, evaluate, model)
         raise
     finally:
         for module, training in modes:
             module.training = training
     if result is None:
         raise PacelineError("evaluate returned nothing; let it return the loss, or a dict of numbers")
+    if isinstance(result, (tuple, list)):
+        raise PacelineError(
+            f"evaluate returned a {type(result).__name__}, and its numbers need names; let it return a dict, such as "
+            '{"loss": loss, "accuracy": accuracy}'
+        )
     if isinstance(result, Mapping) and not result:
         raise PacelineError("evaluate returned an empty dict; let it return the loss, or a dict of numbers")
     return measured(result if isinstance(result, Mapping) else {"loss": result})
+
+
+def _explain_argument(error: TypeError, evaluate: Evaluate, model: nn.Module) -> None:
+    """Another function than evaluate(model) may have one argument, too: validate(loader), test(epoch)."""
+    [name] = [p.name for p in inspect.signature(evaluate).parameters.values() if _is_needed(p)]
+    if not name.lower().endswith(("model", "net", "network", "module")) and f"'{type(model).__name__}'" in str(error):
+        give_hint(
+            error, f"evaluate is called with the model, which is its {name} here: let it take the model or nothing"
+        )
 
 
 def _explain(error: RuntimeError, model: nn.Module) -> None:

@@ -20,7 +20,7 @@ from .frozen import Frozen
 from .given_up import GivenUp
 from .host_binding import HostBinding
 from .inventory import Inventory
-from .leaving import Leaving, end_program, without_batches
+from .leaving import Leaving, behind_the_loop, end_program
 from .loading import Drawn, Load
 from .measures import finite, metrics_on, scalar, weight_of
 from .memories import Memories
@@ -91,7 +91,7 @@ class Job(Unsized):
         self._team = team
         self._in_hand = False  # a batch that step() has not been called for
         self._first = FirstBatches(inventory, guard.has_scaler)
-        guard.zeroed = self._first.start
+        guard.begin(model, self._first.zeroing, session.devices > 1 or team is not None)
         self._small = SmallBatches(session.settings.get("computed"))
         self._stepped = False  # step() was called for the last one
         self._over = self._in_step = False
@@ -129,10 +129,7 @@ class Job(Unsized):
         return self._session.is_first
 
     def __iter__(self) -> Iterator[Any]:
-        if self._over:
-            self._leaving.say_that_it_is_over()
-            return iter(())
-        return self._loop()
+        return self._leaving.no_batches() if self._over else self._loop()
 
     def step(
         self, loss: Any, metrics: Mapping[str, Any] | None = None, *, weight: Any = None, skipped: bool = False
@@ -404,6 +401,7 @@ class Job(Unsized):
         self._bind_weights(message)
         seed_evaluation(self.seed, self._device)
         measured = {} if self._evaluate is None else measure(self._evaluate, self._model)
+        self._guard.check_evaluation()
         self._send({"type": "evaluated", "metrics": measured})
 
     def _take_last(self, message: Message) -> None:
@@ -423,7 +421,7 @@ class Job(Unsized):
             self._channel.close()
         else:
             self._session.first = message.get("first")
-            reporter.job_is_over(None if self._stepped else without_batches(self.role))
+            reporter.job_is_over(behind_the_loop(self.role, self._stepped))
         try:
             self._let_go(message)
         finally:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, Callable, NoReturn
 
+from .errors import PacelineError
 from .failures import Failure, where_of
 from .launching import leave_at_once
 from .reporting import reporter
 
 _GRACE_S = 2.0
+# A loop without end comes to this within seconds, and a loop over epochs never does.
+_MOST_LOOPS_BEHIND_END = 1_000_000
 
 
 class Leaving:
     def __init__(self) -> None:
         self._failure = Failure("the program ended without a loop over the job; write `for batch in job:`", "")
         self._left_by = 0  # the thread that had the loop
-        self._said_over = False
+        self._loops_behind_end = 0
         atexit.register(self._exit)
 
     def left_early(self) -> None:
@@ -44,15 +48,26 @@ class Leaving:
             reporter.tell(Failure(text, where_of(None)))
         end_program(text)
 
-    def say_that_it_is_over(self) -> None:
-        if not self._said_over:
-            self._said_over = True
+    def no_batches(self) -> Iterator[Any]:
+        """The batches of a loop behind the job's end.
+
+        Raises an error for a program that begins such loops without end.
+        """
+        self._loops_behind_end += 1
+        if self._loops_behind_end == 1:
             print(
                 "paceline: this loop has nothing to do, as the job is over. One loop trains all epochs of the job: "
-                "leave the loop over epochs out, and give join() epochs=",
+                "leave the loop over epochs out, and give join() epochs=. A function behind it that wants batches of "
+                "the training set (update_bn()) needs a DataLoader of your own",
                 file=sys.stderr,
                 flush=True,
             )
+        if self._loops_behind_end >= _MOST_LOOPS_BEHIND_END:
+            raise PacelineError(
+                "the program asks for batches again and again, and the job is over; let the loop over the job be the "
+                "only one, and give join() epochs= in place of a number of steps"
+            )
+        return iter(())
 
     def say_that_weights_are_old(self) -> None:
         print(
@@ -83,11 +98,18 @@ def end_program(why: str) -> NoReturn:
     leave_at_once(1)
 
 
-def without_batches(role: str) -> Callable[[BaseException], str]:
-    """The end of the line about an error behind a loop that had no batches."""
+def behind_the_loop(role: str, had_batches: bool) -> Callable[[BaseException], str]:
+    """The end of the line about an error behind the loop of this process."""
     loop = "the evaluator runs these lines too, and its loop has" if role == "evaluator" else "this worker's loop had"
-    hint = f"; {loop} no batches: write `if job.is_first:` before them, or give the name a value before the loop"
-    return lambda error: hint if isinstance(error, NameError) else ""
+    unset = f"; {loop} no batches: write `if job.is_first:` before them, or give the name a value before the loop"
+    ended = "; if these were the job's batches: the job is over, so write `for batch in job:`, which ends with it"
+
+    def way_out(error: BaseException) -> str:
+        if isinstance(error, StopIteration):
+            return ended
+        return unset if isinstance(error, NameError) and not had_batches else ""
+
+    return way_out
 
 
 def _in_hand(thread: int) -> Exception | None:

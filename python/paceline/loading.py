@@ -316,7 +316,7 @@ class AheadLoader:
         self._batches: Any = iter(loader)
         widen(self._batches)
         self._deaths = LoaderDeaths(self._batches)
-        self._changes: DataSetChanges | None = DataSetChanges(loads.train_set)
+        self._changes: DataSetChanges | None = DataSetChanges(loads.train_set, loads._collate)
         self._persistent = bool(options.get("persistent_workers"))
 
     def expect(self, expected: Sequence[Load]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any, Callable
 
 import torch
+from torch import nn
 
 from .errors import PacelineError
 from .optimizer_state import keeps_state
 from .optimizers import NUMBERS
+from .other_optimizers import OtherOptimizers
 from .scheduler_steps import FirstSteps, limit_steps
 
 
@@ -20,8 +23,11 @@ class Numbers:
         self._optimizer = optimizer
         self._read = [_numbers(group) for group in optimizer.param_groups]
 
-    def check(self, scheduler: Any) -> None:
-        """Raises an error if the program has set another value. scheduler: the one that the servers know, or None."""
+    def check(self, scheduler: Any, in_evaluate: bool = False) -> None:
+        """Raises an error if the program has set another value. scheduler: the one that the servers know, or None.
+
+        in_evaluate: in a process that only measures.
+        """
         groups = self._optimizer.param_groups
         rates = _scheduled_rates(scheduler, groups)
         for number, (read, group) in enumerate(zip(self._read, groups)):
@@ -31,9 +37,10 @@ class Numbers:
                 if now == before or (name == "lr" and rates is not None and now == rates[number]):
                     continue
                 was, is_now = _shown(before, now)
+                where = "evaluate() runs in a process that trains nothing, so that " if in_evaluate else ""
                 raise PacelineError(
-                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and the servers step with "
-                    f"{_advice(name, scheduler)}"
+                    f"the optimizer's {name} was {was} at join() and is {is_now} now, and {where}the servers step "
+                    f"with {_advice(name, scheduler)}"
                 )
 
 
@@ -76,7 +83,9 @@ class OptimizerGuard:
         self._scaler = scaler
         self._asking = False  # the scaler, whether the gradient is finite
         self._finite = True
-        self.zeroed: Callable[[], None] = lambda: None  # called when the program has set the gradients to zero
+        # Around what sets the gradients to zero for the program.
+        self._zeroing: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+        self._others: OtherOptimizers | None = None
         self._saved: list[tuple[str, bool, Any]] = []
         self._scheduler = scheduler
         self._an_epoch = an_epoch
@@ -98,15 +107,24 @@ class OptimizerGuard:
             self._replace("load_state_dict", _refuse_to_load)
             # This one stays after the job: an optimizer that is saved then has no moments either.
             if any(keeps_state(optimizer, group) for group in groups):
-                optimizer.state_dict = _without_moments(optimizer.state_dict)
+                optimizer.state_dict = _without_moments(optimizer.state_dict, self._stands)
         elif scaler is not None:
             raise PacelineError("scaler= needs optimizer= too, by which it keeps its state; give join() optimizer=")
+
+    def begin(
+        self, model: nn.Module, zeroing: Callable[[], contextlib.AbstractContextManager[None]], has_peers: bool
+    ) -> None:
+        """zeroing: goes around what sets the gradients to zero. has_peers: other processes train this model, too."""
+        self._zeroing = zeroing
+        self._others = OtherOptimizers(model) if has_peers else None
 
     def check(self, epoch: int = 0) -> None:
         """Raises an error for a value that the servers do not get, or a parameter that they do not train.
 
         epoch: the job's.
         """
+        if self._others is not None:
+            self._others.batch_is_over()
         if self._numbers is None:
             return
         self._turns += epoch != self._epoch
@@ -127,6 +145,15 @@ class OptimizerGuard:
                 )
             )
         self._numbers.check(self._scheduler)
+
+    def check_evaluation(self) -> None:
+        """After evaluate(): raises an error for a value that it has set."""
+        if self._numbers is not None:
+            self._numbers.check(self._scheduler, in_evaluate=True)
+
+    def _stands(self) -> bool:
+        """Whether there is a scheduler that nobody has stepped here."""
+        return self._scheduler is not None and _place_of(self._scheduler) == self._began_at
 
     def _check_steps(self, epoch: int) -> None:
         """The program may step the scheduler as the servers do, and otherwise has other rates than they."""
@@ -181,6 +208,8 @@ class OptimizerGuard:
 
     def release(self) -> None:
         """The optimizer is the program's own again."""
+        if self._others is not None:
+            self._others.close()
         for name, had_own, before in reversed(self._saved):
             if had_own:
                 setattr(self._optimizer, name, before)
@@ -211,9 +240,8 @@ class OptimizerGuard:
     def _zero_grad(self, original: Any) -> Any:
         def zero_grad(set_to_none: bool = False) -> None:
             # In place: a gradient that is gone would be computed elsewhere and copied.
-            with torch.no_grad():
+            with self._zeroing(), torch.no_grad():
                 original(set_to_none=False)
-            self.zeroed()
 
         return zero_grad
 
@@ -243,16 +271,17 @@ def _refuse_to_load(*_: Any, **__: Any) -> None:
     )
 
 
-def _without_moments(original: Any) -> Any:
+def _without_moments(original: Any, scheduler_stands: Callable[[], bool]) -> Any:
     said = False
 
     def state_dict(*words: Any, **named: Any) -> Any:
         nonlocal said
         if not said:
             said = True
+            place = ", and scheduler.state_dict() has the place of join()" if scheduler_stands() else ""
             print(
-                "paceline: optimizer.state_dict() does not have the moments of this job, which the servers keep; to "
-                "train on from this job, go on with its run (--resume), whose checkpoints have them",
+                "paceline: optimizer.state_dict() does not have the moments of this job, which the servers keep"
+                f"{place}; to train on from this job, go on with its run (--resume), whose checkpoints have them",
                 file=sys.stderr,
                 flush=True,
             )

@@ -166,7 +166,12 @@ def read_optimizer(
         if groups is None:
             raise PacelineError(
                 f"optimizer= takes one optimizer of torch.optim, and not {kind_of(optimizer)}; give join() one"
-                + (", with a group of parameters for each" if isinstance(optimizer, (list, tuple, dict)) else "")
+                + (
+                    ", with a group of parameters for each, and let each loss reach its own part alone "
+                    "(loss.backward(inputs=[*part.parameters()]))"
+                    if isinstance(optimizer, (list, tuple, dict))
+                    else ""
+                )
             )
         numbers = _numbers_of(optimizer)
         _refuse_differences(groups)

@@ -63,13 +63,13 @@ class Reporter:
             return
         failure = failure_of(error)
         way_out, failure.too_few = self.way_out(error)
-        failure.text += way_out
+        failure.text += way_out or _of_processes(error)
         if self.tell(failure):
             self._heard = error
 
-    def job_is_over(self, way_out: Callable[[BaseException], str] | None) -> None:
+    def job_is_over(self, way_out: Callable[[BaseException], str]) -> None:
         self.over = True
-        self.way_out = lambda error: ("" if way_out is None else way_out(error), None)
+        self.way_out = lambda error: (way_out(error), None)
 
     def tell(self, failure: Failure) -> bool:
         """Returns whether the worker still listens."""
@@ -87,6 +87,15 @@ class Reporter:
         except Exception as error:
             self.report(error)
             raise
+
+
+def _of_processes(error: BaseException) -> str:
+    """The end of the line about an error that comes of the script's running in several processes."""
+    if not isinstance(error, FileExistsError):
+        return ""
+    return (
+        "; each process of a job starts this script, so it may be there already: os.makedirs(FOLDER, exist_ok=True)"
+    )
 
 
 reporter = Reporter()

@@ -8,6 +8,7 @@ import sys
 import torch
 
 _MASK = (1 << 64) - 1
+_EVALUATION = 0x6576616C  # makes the seed of evaluations another one than those of steps
 
 
 def mix(*values: int) -> int:
@@ -41,8 +42,8 @@ def seed_step(seed: int, device: torch.device, others: bool = True) -> None:
 
 
 def seed_evaluation(seed: int, device: torch.device) -> None:
-    """Before an evaluation: all evaluations draw the same numbers, in whichever process."""
-    seed_step(mix(seed, 0x6576616C), device)
+    """All evaluations of the job with this seed draw the same numbers, in whichever process."""
+    seed_step(mix(seed, _EVALUATION), device)
 
 
 def seed_sample(augment_seed: int, index: int) -> None:

@@ -85,7 +85,8 @@ def _failure(name: str, frame: FrameType | None) -> Failure:
     if any(_OPTIMIZERS in caller.f_code.co_filename for caller, _ in traceback.walk_stack(frame)):
         return Failure(
             f"{wrote}an optimizer that join() was not given has stepped: give it one with all parameters, with a "
-            "group for each of yours, and let job.step(loss) step it",
+            "group for each of yours, let each loss reach its own part alone "
+            "(loss.backward(inputs=[*part.parameters()])), and let job.step(loss) step it",
             where_in(frame),
         )
     way = 'leave that to the optimizer, or give join() weights="copy" if it may be lost with the next step'

@@ -201,6 +201,90 @@ def test_methods_in_decorators_and_properties() -> None:
         changes.check()
 
 
+class Mixer:
+    """A collate_fn, and an object whose method is one."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.length = 8
+        self.calls = 0
+        self.loss = 0.0  # the last one of its loop, say
+
+    def set_epoch(self, epoch: int) -> None:
+        self.length = 8 * epoch
+
+    def __call__(self, samples: list[Any]) -> Any:
+        return self.collate(samples)
+
+    def collate(self, samples: list[Any], factor: int = 1) -> Any:
+        self.calls += 1
+        return self._cut(samples) if self.enabled else samples
+
+    def _cut(self, samples: list[Any]) -> Any:
+        return samples[: self.length]
+
+
+COLLATES: dict[str, Callable[[Mixer], Any]] = {
+    "an object": lambda one: one,
+    "a method": lambda one: one.collate,
+    "a part of a method": lambda one: functools.partial(one.collate, factor=2),
+}
+
+
+@pytest.mark.parametrize("kind", COLLATES)
+def test_an_attribute_of_the_collate_fn(kind: str) -> None:
+    mixer = Mixer()
+    changes = DataSetChanges(Images(), COLLATES[kind](mixer))
+    mixer([])
+    mixer.set_epoch(3)
+    mixer.loss = 0.5
+    changes.check()
+    mixer.enabled = False
+    with pytest.raises(PacelineError) as refused:
+        changes.check()
+    assert str(refused.value) == (
+        "the program has set enabled of its collate_fn (Mixer) since join(), and the loader processes, which began in "
+        "join(), would go on with the old value; set it in a method set_epoch(self, epoch) of Mixer, which they call "
+        "too, or give join() num_workers=0"
+    )
+    changes.note()
+    changes.check()
+
+
+class WithCollate(Images):
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0
+        self.padding = 0
+
+    def _read(self, index: int) -> Any:
+        self.longest = max(self.longest, index)
+        return super()._read(index)
+
+    def collate(self, samples: list[Any]) -> Any:
+        return samples, self.longest, self.padding
+
+
+def test_a_method_of_the_data_set_that_collates() -> None:
+    images = WithCollate()
+    changes = DataSetChanges(images, images.collate)
+    read_all(images)  # sets what collate() looks at
+    changes.check()
+    images.padding = 1
+    with pytest.raises(PacelineError, match=r"has set padding of its collate_fn \(WithCollate\)"):
+        changes.check()
+
+
+@pytest.mark.parametrize("collate", [None, torch.utils.data.default_collate, lambda samples: samples, Images.score])
+def test_a_function_that_collates(collate: Any) -> None:
+    images = Images()
+    changes = DataSetChanges(images, collate)
+    changes.check()
+    images.mosaic = False
+    with pytest.raises(PacelineError, match="of its training set"):
+        changes.check()
+
+
 def test_data_sets_of_torch_and_those_without_code() -> None:
     tensors = TensorDataset(torch.zeros(4, 1))
     subset = Subset(tensors, [0, 1])
@@ -260,6 +344,18 @@ def test_a_loader_looks_at_each_batch(images: Images, ahead: tuple[AheadLoader, 
         return
     with pytest.raises(PacelineError, match="has set mosaic"):
         loader.get(Load((3,), 5, 1))
+
+
+def test_a_loader_looks_at_its_collate_fn(images: Images) -> None:
+    mixer = Mixer()
+    loader = AheadLoader(Loads(images, mixer), {"num_workers": 1})
+    try:
+        loader.get(Load((1, 2), 5, 1))
+        mixer.enabled = False
+        with pytest.raises(PacelineError, match="has set enabled of its collate_fn"):
+            loader.get(Load((3,), 5, 1))
+    finally:
+        loader.close()
 
 
 def test_a_change_before_the_first_batch(images: Images, ahead: tuple[AheadLoader, bool]) -> None:

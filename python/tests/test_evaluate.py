@@ -128,6 +128,18 @@ def test_an_evaluation_without_a_finite_number_is_one(tmp_path: Path) -> None:
             "def evaluate():\n    return torch.zeros(2)",
             "the metric 'loss' is not one number but a Tensor of shape [2]",
         ),
+        (
+            "def evaluate():\n    return 0.5, 0.75",
+            'evaluate returned a tuple, and its numbers need names; let it return a dict, such as {"loss": loss, "acc',
+        ),
+        (
+            "def evaluate(loader):\n    return sum(x for x in loader)",
+            "'Net' object is not iterable; evaluate is called with the model, which is its loader here: let it take",
+        ),
+        (
+            "def evaluate(epoch):\n    return float(epoch % 5 == 0)",
+            "and 'int'; evaluate is called with the model, which is its epoch here: let it take the model or nothing",
+        ),
         ("def evaluate():\n    pass", "evaluate returned nothing"),
         ("def evaluate():\n    return {}", "evaluate returned an empty dict"),
         ("def evaluate():\n    raise KeyError('test set')", "KeyError: 'test set'"),
@@ -142,6 +154,37 @@ def test_what_is_no_measurement(tmp_path: Path, evaluate: str, says: str) -> Non
         error = ask(member)
         assert error["type"] == "error" and says in error["text"] and error["where"].startswith("train.py:")
         assert member.wait() == 1
+
+
+@pytest.mark.parametrize("argument", ["net", "loader"])
+def test_an_error_about_something_else_says_nothing_of_the_argument(tmp_path: Path, argument: str) -> None:
+    wrong = "for x in net" if argument == "net" else "for x in 3"
+    with evaluator(tmp_path, f"def evaluate({argument}):\n    {wrong}: pass") as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["text"].endswith("object is not iterable")
+
+
+def test_a_rate_that_it_sets_is_refused(tmp_path: Path) -> None:
+    program = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), 0.5)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+def evaluate():
+    plateau.step(1.0)
+    return 1.0
+job = paceline.join(model, Points(), optimizer=optimizer, evaluate=evaluate)
+"""
+    with Member(tmp_path, HEAD + program + LOOP, role="evaluator") as member:
+        member.take_model()
+        member.map(0, write=False)
+        assert ask(member)["metrics"] == {"loss": 1.0}
+        error = ask(member)
+        assert error["type"] == "error" and error["text"] == (
+            "the optimizer's lr was 0.5 at join() and is 0.05 now, and evaluate() runs in a process that trains "
+            "nothing, so that the servers step with the first; give join() schedule= with any scheduler of "
+            "torch.optim but ReduceLROnPlateau, such as LambdaLR, or write [schedule] in the job file"
+        )
 
 
 @pytest.mark.parametrize("stages", [False, True])

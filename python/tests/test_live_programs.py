@@ -61,6 +61,23 @@ EQUAL = {
         def stepped(step, loss):
             average.update_parameters(model)
     """,
+    "a teacher in buffers": """
+        import copy
+        model = nn.ModuleDict({"student": model, "teacher": copy.deepcopy(model)})
+        for module in model["teacher"].modules():
+            for name, value in [*module.named_parameters(recurse=False)]:
+                delattr(module, name)
+                module.register_buffer(name, value.detach().clone())
+        def compute(x, y):
+            out = model["student"](x)
+            loss = F.mse_loss(out, y) + F.mse_loss(out, model["teacher"](x))
+            loss.backward()
+            return loss
+        def stepped(step, loss):
+            with torch.no_grad():
+                for name, value in model["student"].named_parameters():
+                    model["teacher"].get_buffer(name).lerp_(value, 0.1)
+    """,
     "a warm-up and a cosine in a row": """
         parts = [LinearLR(optimizer, 0.1, total_iters=5), CosineAnnealingLR(optimizer, EPOCHS * STEPS - 5)]
         schedule, per = SequentialLR(optimizer, parts, [5]), "step"
@@ -175,6 +192,39 @@ def test_the_weights_are_plain_pytorchs(tmp_path: Path, program: str) -> None:
     ended = train(tmp_path, task + LOOP, 1)
     assert ended.returncode == 0, ended.stderr
     expect_plain_weights(tmp_path, task)
+
+
+GAN = """
+model = nn.ModuleDict({"g": nn.Linear(3, 6), "d": nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))})
+groups = [{"params": [*model["g"].parameters()]}, {"params": [*model["d"].parameters()], "lr": 0.02}]
+optimizer = torch.optim.Adam(groups, 0.01)
+
+def losses(x):
+    g, d, noise = model["g"], model["d"], x[:, :3]
+    d_loss = F.softplus(-d(x)).mean() + F.softplus(d(g(noise).detach())).mean()
+    return d_loss, F.softplus(-d(g(noise))).mean()
+"""
+# The advice of docs/python.md for several optimizers.
+GAN_IN_A_JOB = """
+def compute(x, y):
+    d_loss, g_loss = losses(x)
+    d_loss.backward(inputs=[*model["d"].parameters()])
+    g_loss.backward(inputs=[*model["g"].parameters()])
+    return d_loss
+"""
+PLAIN_GAN = """
+def compute(x, y):
+    for loss, part in zip(losses(x), (model["d"], model["g"])):
+        for parameter, gradient in zip(part.parameters(), torch.autograd.grad(loss, [*part.parameters()])):
+            parameter.grad = gradient
+    return loss
+"""
+
+
+def test_two_losses_of_two_parts(tmp_path: Path) -> None:
+    ended = train(tmp_path, TASK + GAN + GAN_IN_A_JOB + LOOP, 1)
+    assert ended.returncode == 0, ended.stderr
+    expect_plain_weights(tmp_path, TASK + GAN + PLAIN_GAN)
 
 
 def test_so_they_are_without_assertions(tmp_path: Path) -> None:

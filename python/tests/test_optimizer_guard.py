@@ -126,6 +126,34 @@ def test_the_advice_about_a_plateau_does_not_lead_to_another_refusal(made_before
         guard.check()
 
 
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_numbers_that_evaluate_sets(scheduled: bool) -> None:
+    optimizer = optimizer_of_one()
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5) if scheduled else None
+    guard = OptimizerGuard(optimizer, None, schedule, an_epoch=True, length=9)
+    guard.check_evaluation()
+    if schedule is not None:
+        for _ in range(3):  # an evaluator sees no epoch
+            schedule.step()
+        guard.check_evaluation()
+    optimizer.param_groups[0]["lr"] = 0.3
+    with pytest.raises(PacelineError, match="evaluate.. runs in a process that trains nothing, so that the servers"):
+        guard.check_evaluation()
+    OptimizerGuard(None, None).check_evaluation()
+
+
+@pytest.mark.parametrize("stepped", [False, True])
+def test_a_state_that_is_saved_says_that_the_scheduler_stands(stepped: bool, capsys: Any) -> None:
+    optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=0.5)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    OptimizerGuard(optimizer, None, schedule)
+    if stepped:  # with the servers
+        schedule.step()
+    optimizer.state_dict()
+    place = "the servers keep, and scheduler.state_dict() has the place of join(); to train on"
+    assert (place in capsys.readouterr().err) != stepped
+
+
 def test_a_step_of_the_programs_own_is_refused() -> None:
     optimizer = optimizer_of_one()
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)

@@ -12,7 +12,7 @@ from fake_member import PACKAGE
 FAULTS = {"channel.py", "device_memory.py", "memories.py", "session.py", "stage_message.py", "binding_by_memory.py"}
 # These say the choices themselves, get more words from a function, or are not of the program.
 OTHERS = (
-    "and the servers step with {…}",
+    "the servers step with {…}",
     "Paceline sent ",
     "process {…} of this worker ",
     "it is called as evaluate(model) or evaluate()",

@@ -1,4 +1,4 @@
-"""Lines of a program behind its loop: which process writes there, and what an error says."""
+"""Lines of a program around its loop: which process writes there, and what an error says."""
 
 from __future__ import annotations
 
@@ -68,3 +68,46 @@ def test_another_name_is_not_the_loops_fault(tmp_path: Path) -> None:
         member.receive("done")
         assert member.receive("error")["text"].startswith("NameError: name 'los' is not defined")
         assert "no batches" not in member.log
+
+
+def test_a_loop_that_counts_steps_ends_with_a_line(tmp_path: Path) -> None:
+    steps = "for _ in range(1_000_001):\n" + "\n".join("    " + line for line in LOOP.splitlines()) + "\n"
+    with Member(tmp_path, BEHIND.replace(LOOP, steps)) as member:
+        member.begin()
+        member.step([1, 2, 3])
+        member.say_end()
+        member.receive("done")
+        assert member.receive("error")["text"] == (
+            "the program asks for batches again and again, and the job is over; let the loop over the job be the only "
+            "one, and give join() epochs= in place of a number of steps"
+        )
+        assert member.wait() == 1
+        assert member.log.count("this loop has nothing to do") == 1 and "first at the end" not in member.log
+
+
+def test_batches_that_are_asked_for_one_by_one_behind_the_end(tmp_path: Path) -> None:
+    with Member(tmp_path, BEHIND + "next(iter(job))") as member:
+        member.begin()
+        member.step([1, 2, 3])
+        member.say_end()
+        member.receive("done")
+        assert member.receive("error")["text"] == (
+            "StopIteration; if these were the job's batches: the job is over, so write `for batch in job:`, which ends "
+            "with it"
+        )
+
+
+@pytest.mark.parametrize("place", ["before join()", "behind the loop"])
+def test_a_folder_that_another_process_has_made(tmp_path: Path, place: str) -> None:
+    (tmp_path / "out").mkdir()
+    make = "import os; os.makedirs('out')\n"
+    with Member(tmp_path, HEAD + make if place == "before join()" else BEHIND + make) as member:
+        if place != "before join()":
+            member.begin()
+            member.step([1, 2, 3])
+            member.say_end()
+            member.receive("done")
+        assert member.receive("error")["text"] == (
+            "FileExistsError: [Errno 17] File exists: 'out'; each process of a job starts this script, so it may be "
+            "there already: os.makedirs(FOLDER, exist_ok=True)"
+        )

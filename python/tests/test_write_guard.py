@@ -38,6 +38,7 @@ def test_a_second_optimizer_is_told_of_groups(tmp_path: Path) -> None:
         member.order([1])
         error = member.receive("error")
         assert "only read; an optimizer that join() was not given has stepped: give it one with" in error["text"]
+        assert "reach its own part alone (loss.backward(inputs=[*part.parameters()]))" in error["text"]
         assert error["where"] == f"train.py:{HEAD.count(chr(10)) + 4}"
 
 
