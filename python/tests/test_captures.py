@@ -79,7 +79,7 @@ def test_a_module_may_be_captured_in_the_loop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_cuda", [True, False])
 def test_the_line_about_no_gradient_names_graphs_on_a_gpu(is_cuda: bool) -> None:
     parameter = SimpleNamespace(grad=None, is_cuda=is_cuda)
-    inventory: Any = SimpleNamespace(entries=[SimpleNamespace(kind=PARAMETER, tensor=parameter)])
+    inventory: Any = SimpleNamespace(entries=[SimpleNamespace(kind=PARAMETER, name="a", tensor=parameter)])
     first = FirstBatches(inventory, has_scaler=False)
     with pytest.raises(PacelineError) as raised:
         for _ in range(3):
