@@ -95,7 +95,10 @@ def everywhere():
 
 def main(words):
     if words[:1] == ["--list"]:
-        found = list(headless(pathlib.Path(words[1]).resolve())) if len(words) > 1 else everywhere()
+        folder = pathlib.Path(words[1]).resolve() if len(words) > 1 else ROOT
+        if not folder.is_dir():
+            sys.exit(f"{words[1]}: there is no such folder")
+        found = list(headless(folder)) if len(words) > 1 else everywhere()
         for file, line, text in found:
             print(f"{file.relative_to(ROOT)}:{line}: {text}")
         print(f"{len(found)} comments begin without their subject")
