@@ -12,7 +12,8 @@ PANELS: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("Loss", "short", [("paceline_training_loss", "training"), ("paceline_evaluation_loss", "test")]),
     ("Test accuracy", "percentunit", [("paceline_evaluation_accuracy_ratio", "{{instance}}")]),
     ("Who waits, share of a device's time", "percentunit",
-     [('sum by (device) (rate(paceline_device_seconds_total{cause="waiting"}[1m]))', "{{device}}")]),
+     # A wait counts at its end, and a long one for more than the minute.
+     [('clamp_max(sum by (device) (rate(paceline_device_seconds_total{cause="waiting"}[5m])), 1)', "{{device}}")]),
     ("Who is waited for", "short", [("rate(paceline_waited_for_seconds_total[1m])", "{{device}}")]),
     ("Where the time goes", "percentunit",
      [("sum by (cause) (rate(paceline_device_seconds_total[1m]))"
