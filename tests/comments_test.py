@@ -96,8 +96,8 @@ def everywhere():
 def main(words):
     if words[:1] == ["--list"]:
         folder = pathlib.Path(words[1]).resolve() if len(words) > 1 else ROOT
-        if not folder.is_dir():
-            sys.exit(f"{words[1]}: there is no such folder")
+        if not folder.exists():
+            sys.exit(f"{words[1]}: nothing of this name is here")
         found = list(headless(folder)) if len(words) > 1 else everywhere()
         for file, line, text in found:
             print(f"{file.relative_to(ROOT)}:{line}: {text}")
