@@ -310,7 +310,7 @@ TEST_F(SupervisorTest, SaysWhoseInterruptionStoppedTheRun) {
 
 class OtherHost : public SupervisorTest {
  protected:
-  void begin_elsewhere() {
+  void begin_elsewhere(bool trains = true) {
     SupervisorOptions other{.members = kMembers};
     other.leads = false;
     other.evaluates = true;
@@ -318,7 +318,7 @@ class OtherHost : public SupervisorTest {
     other.patience_s = 10;
     other.leader = "10.0.0.1:1";
     begin(other);
-    answer(1, true);
+    answer(1, trains);
     pass();
     done_.clear();
     folder_ = {{{HostRank(0), "10.0.0.1:1"}}, false, false};
@@ -540,6 +540,19 @@ TEST_F(OtherHost, EndsWhereItsProcessesSawTheEndUnderAnotherLeader) {
 }
 
 // The network held the word of the leader before back, and this host has taken its place meanwhile.
+TEST_F(OtherHost, AProcessThatHeardOfTheFailureOfTheLeaderBeforeTrainingBeganIsStartedAgain) {
+  begin_elsewhere(false);
+  pass(seconds(12));
+  ASSERT_TRUE(supervisor_->leads());
+  ends("w1", said(ExitReason::kRunFailed, "server 1 was silent"));
+  take_done();
+  for (int i = 0; i < 12; ++i) {
+    answer(2, false, {"w1"});
+    pass(seconds(1));
+  }
+  EXPECT_THAT(take_done(), ElementsAre("w1 did not come and is started again", "start w1"));
+}
+
 TEST_F(OtherHost, AProcessThatHeardOfTheFailureOfTheLeaderBeforeIsStartedAgain) {
   begin_elsewhere();
   pass(seconds(12));

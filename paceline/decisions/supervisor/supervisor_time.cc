@@ -101,7 +101,9 @@ void Supervisor::look_at_attempt() {
 // would never have waited for it for long enough to end.
 void Supervisor::start_again_who_is_missed() {
   const Answered& answer = answers_.latest();
-  const bool waiting = training() && !answer.trains;  // the coordinator waits for the missing processes
+  const bool took_over = leads_ && !options_.leads;  // maybe a run that has not trained yet
+  // The coordinator waits for the missing processes.
+  const bool waiting = (training() || took_over) && !answer.trains;
   for (Member& member : members_) {
     const auto& missing = answer.missing;
     // A member that was started for this attempt gets time to come, unless it has ended: it may have come
