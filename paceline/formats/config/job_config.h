@@ -166,8 +166,8 @@ double virtual_ms(const JobConfig& job, const DeviceConfig& device);
 
 // The time that this work has to take on a paced device, in iteration `clock` that started at `start`, if its
 // real computing took `compute`. `iterations`: the work in iterations of the whole model on the device's own
-// batch, in which pace_ms is measured. `steps`: those of local SGD, each of which is an iteration with an unevenness of
-// its own; else 0 or 1. Never less than `compute`.
+// batch, in which pace_ms is measured. `steps`: how many steps the replica takes by itself under local SGD; else 0
+// or 1. Each step has an unevenness of its own. Never less than `compute`.
 Duration paced(const JobConfig& job, std::size_t device, Clock clock, std::int64_t steps, Time start,
                double iterations, Duration compute);
 

@@ -10,8 +10,8 @@
 
 namespace paceline::launch {
 
-// The environment variable that makes a display without a terminal begin each line of progress with a carriage return, so
-// that the command which reads it may show the line in place. Notes have none.
+// This environment variable is for a command that shows the lines of a display without a terminal in place: each line of
+// progress begins with a carriage return then, and no note does.
 inline constexpr char kMarksProgress[] = "PACELINE_MARKS_PROGRESS";
 
 enum class Shown {

@@ -59,8 +59,8 @@ absl::StatusOr<RunPaths> find_run(const std::filesystem::path& root);
 class RunFolder {
  public:
   // Makes "<base>/<name>-<UTC time, to the millisecond>-<method>", so that runs of one name sort by the time
-  // they were made, also after the clock was set back; if that exists, with "-2", "-3" … behind it. Writes job.toml. Characters that do not
-  // belong in a file name become '-': one for several in a row.
+  // they were made, also after the clock was set back; if that exists, with "-2", "-3" … behind it. Writes
+  // job.toml. Characters that do not belong in a file name become '-': one for several in a row.
   static absl::StatusOr<RunFolder> create(const std::filesystem::path& base, const std::string& name,
                                           const std::string& method,
                                           std::chrono::system_clock::time_point now, const std::string& job);

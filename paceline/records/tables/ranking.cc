@@ -167,8 +167,11 @@ Ranking rank(const std::vector<Summary>& runs, const PlannedRuns& planned) {
   }
   const Ends ends(ranked);
   const RunGroup* fastest = nullptr;
+  const auto time_within_margin = [&](const RunGroup& group) {
+    return ends.within_margin(group) ? time_of(group) : std::nullopt;
+  };
   for (const RunGroup* group : ranked) {
-    const std::optional<double> time = ends.within_margin(*group) ? time_of(*group) : std::nullopt;
+    const std::optional<double> time = time_within_margin(*group);
     if (time && (fastest == nullptr || *time < *time_of(*fastest))) fastest = group;
   }
   if (fastest != nullptr) {
@@ -176,15 +179,14 @@ Ranking rank(const std::vector<Summary>& runs, const PlannedRuns& planned) {
     const Summary& first = *fastest->runs.front();
     std::vector<std::string> firsts;  // policies may do the same, for example cgp:S=0 and bsp
     for (const RunGroup* group : ranked) {
-      const std::optional<double> time = ends.within_margin(*group) ? time_of(*group) : std::nullopt;
+      const std::optional<double> time = time_within_margin(*group);
       if (time && *time <= *time_of(*fastest) * (1 + kRounding)) firsts.push_back(printable(group->policy));
     }
-    ranking.verdict.push_back(fmt::format("{} {} the first to reach the target ({}){}: after {} {}{}",
-                                          fmt::join(firsts, " and "), firsts.size() > 1 ? "are" : "is",
-                                          to_string(*first.run.target),
-                                          ranked.size() > 1 ? ends.margin_text() : "",
-                                          seconds_text(*time_of(*fastest)), seconds_of(first.run.world),
-                                          fastest->runs.size() > 1 ? " on average" : ""));
+    ranking.verdict.push_back(
+        fmt::format("{} {} the first to reach the target ({}){}: after {} {}{}", fmt::join(firsts, " and "),
+                    firsts.size() > 1 ? "are" : "is", to_string(*first.run.target),
+                    ranked.size() > 1 ? ends.margin_text() : "", seconds_text(*time_of(*fastest)),
+                    seconds_of(first.run.world), fastest->runs.size() > 1 ? " on average" : ""));
   }
   if (fastest == nullptr) say_that_none_is(ranked, ends, ranking.verdict);
   for (const RunGroup* group : ranked) {

@@ -27,7 +27,8 @@ ComparisonRows comparison_rows(const std::vector<Summary>& runs, const PlannedRu
 // The same as text; the fastest (report/ranking.h) is marked with "*". Then an explanation, a line each.
 std::string comparison_table(const std::vector<Summary>& runs, const PlannedRuns& planned = {});
 
-// True if the last numbers of this run are those of its end. Without planned runs, whoever did not diverge has ended.
+// True if the run came to its end, so that its last numbers count. If no runs are planned, each run has ended that did not
+// diverge.
 bool came_to_its_end(const Summary& run, const PlannedRuns& planned);
 
 // " (unfinished)", " (diverged)", " (1 diverged, 2 unfinished)"; nothing if all runs of the group came to their end.
