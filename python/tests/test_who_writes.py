@@ -22,6 +22,14 @@ print("first at the end:", job.is_first, loss.item())
 )
 
 
+def train_one_batch(member: Member) -> None:
+    """The whole job: the program is behind its loop then."""
+    member.begin()
+    member.step([1, 2, 3])
+    member.say_end()
+    member.receive("done")
+
+
 @pytest.mark.parametrize(("name", "first"), [("w0", None), ("w0", True), ("w0", False), ("w1", True), ("w1", False)])
 def test_one_of_the_workers_that_are_left_writes(tmp_path: Path, name: str, first: bool | None) -> None:
     """w0 may be lost."""
@@ -62,10 +70,7 @@ def test_a_name_that_the_loop_did_not_set(tmp_path: Path, role: str, loop: str) 
 
 def test_another_name_is_not_the_loops_fault(tmp_path: Path) -> None:
     with Member(tmp_path, BEHIND.replace("loss.item()", "los.item()")) as member:
-        member.begin()
-        member.step([1, 2, 3])
-        member.say_end()
-        member.receive("done")
+        train_one_batch(member)
         assert member.receive("error")["text"].startswith("NameError: name 'los' is not defined")
         assert "no batches" not in member.log
 
@@ -73,10 +78,7 @@ def test_another_name_is_not_the_loops_fault(tmp_path: Path) -> None:
 def test_a_loop_that_counts_steps_ends_with_a_line(tmp_path: Path) -> None:
     steps = "for _ in range(1_000_001):\n" + "\n".join("    " + line for line in LOOP.splitlines()) + "\n"
     with Member(tmp_path, BEHIND.replace(LOOP, steps)) as member:
-        member.begin()
-        member.step([1, 2, 3])
-        member.say_end()
-        member.receive("done")
+        train_one_batch(member)
         assert member.receive("error")["text"] == (
             "the program asks for batches again and again, and the job is over; let the loop over the job be the only "
             "one, and give join() epochs= in place of a number of steps"
@@ -87,10 +89,7 @@ def test_a_loop_that_counts_steps_ends_with_a_line(tmp_path: Path) -> None:
 
 def test_batches_that_are_asked_for_one_by_one_behind_the_end(tmp_path: Path) -> None:
     with Member(tmp_path, BEHIND + "next(iter(job))") as member:
-        member.begin()
-        member.step([1, 2, 3])
-        member.say_end()
-        member.receive("done")
+        train_one_batch(member)
         assert member.receive("error")["text"] == (
             "StopIteration; if these were the job's batches: the job is over, so write `for batch in job:`, which ends "
             "with it"
@@ -103,10 +102,7 @@ def test_a_folder_that_another_process_has_made(tmp_path: Path, place: str) -> N
     make = "import os; os.makedirs('out')\n"
     with Member(tmp_path, HEAD + make if place == "before join()" else BEHIND + make) as member:
         if place != "before join()":
-            member.begin()
-            member.step([1, 2, 3])
-            member.say_end()
-            member.receive("done")
+            train_one_batch(member)
         assert member.receive("error")["text"] == (
             "FileExistsError: [Errno 17] File exists: 'out'; each process of a job starts this script, so it may be "
             "there already: os.makedirs(FOLDER, exist_ok=True)"
