@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/base/rng.h"
+#include "paceline/base/testing/effort.h"
 #include "paceline/decisions/control/replay.h"
 #include "paceline/formats/config/planning.h"
 
@@ -449,6 +450,7 @@ TEST(Replanner, SharesFollowTheTokensOfASecondIfTheyPredictTheTimesBetter) {
 // Two devices are equally fast, and one uses ten times as much energy. A batch settles at the budget of 6 J;
 // shares by speed alone would use 10.6 J.
 TEST(Replanner, KeepsABudgetOfEnergyByItsData) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   const JobConfig job = two_devices(
       "[budget]\nkind = \"energy_j\"\nmost = 6\nv = 2\n[[device]]\npace_ms = 96\npower_w = 10\n"
       "[[device]]\npace_ms = 96\npower_w = 100\n");

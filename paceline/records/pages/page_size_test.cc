@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/records/pages/html.h"
 #include "paceline/records/pages/report_json.h"
 #include "paceline/records/stats/example_run.h"
@@ -10,8 +11,7 @@
 namespace paceline::report {
 namespace {
 
-// Eight replicas with 20,000 iterations together.
-Json long_run() {
+Json make_long_run() {
   ExampleJob job;
   for (int i = 0; i < 8; ++i) {
     std::string name = "w";
@@ -27,6 +27,12 @@ Json long_run() {
   return report_json(stats.summary(end), stats.history(end));
 }
 
+// Eight replicas with 20,000 iterations together. All tests have the same one, because it takes long to make.
+const Json& long_run() {
+  static const Json run = make_long_run();
+  return run;
+}
+
 std::size_t intervals_of(const std::vector<Json>& runs) {
   std::size_t count = 0;
   for (const Json& run : runs) {
@@ -36,7 +42,7 @@ std::size_t intervals_of(const std::vector<Json>& runs) {
 }
 
 TEST(PageSize, KeepsARunOfEightReplicasWhole) {
-  const Json run = long_run();
+  const Json& run = long_run();
   const Json sized = sized_for_page({run}).front();
   EXPECT_EQ(sized["replicas"][0], run["replicas"][0]);
   EXPECT_EQ(sized["groups"], run["groups"]);
@@ -44,7 +50,8 @@ TEST(PageSize, KeepsARunOfEightReplicasWhole) {
 }
 
 TEST(PageSize, TenRunsShareAPage) {
-  const Json run = long_run();
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of sizes alone";
+  const Json& run = long_run();
   const std::vector<Json> runs(10, run);
   ASSERT_GT(intervals_of(runs), 4 * kIntervalsOfPage);
   EXPECT_LE(intervals_of(sized_for_page(runs)), kIntervalsOfPage);
@@ -53,7 +60,7 @@ TEST(PageSize, TenRunsShareAPage) {
 
 // The same sums as lanes.js makes for a lane whose middle is left out.
 TEST(PageSize, CountsLeftOutIntervalsAndKeepsTheShares) {
-  const Json run = long_run();
+  const Json& run = long_run();
   const Json sized = sized_for_page(std::vector<Json>(10, run)).front();
   const Json& before = run["replicas"][5]["lane"];
   const Json& after = sized["replicas"][5]["lane"];
@@ -73,6 +80,7 @@ TEST(PageSize, CountsLeftOutIntervalsAndKeepsTheShares) {
 }
 
 TEST(PageSize, KeepsSomeOfManyReplicasAndEvents) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of sizes alone";
   Json run = long_run();
   Json without_lane = run["replicas"][0];
   without_lane["lane"] = without_lane["gap"] = nullptr;

@@ -54,6 +54,7 @@ TEST(PlannedRun, KeepsItsBudgetWherePricesChange) {
 }
 
 TEST(PlannedRun, FasterThanEveryBaselineWhereSpeedsChange) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   config::ClusterFile file = example("too-large-for-one.toml");
   file.batches = 600;
   file.jitter = 0.05;

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/base/testing/effort.h"
 #include "paceline/decisions/policy/policy_spec.h"
 #include "paceline/simulation/sim/simulation.h"
 #include "paceline/simulation/sim/virtual_cluster.h"
@@ -140,6 +141,7 @@ TEST(Quadratic, ABulkRunIsHeavyBall) {
 }
 
 TEST(Quadratic, LoneCommitsInTurnsHaveTheFactorOfTheirPolynomial) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   for (const int replicas : {1, 2, 4, 8, 16}) {
     for (const bool ahead : {false, true}) {
       for (const double rate : {0.001, 0.02, 0.06, 0.25}) {
@@ -155,6 +157,7 @@ TEST(Quadratic, LoneCommitsInTurnsHaveTheFactorOfTheirPolynomial) {
 
 // The rate at which runs stop shrinking, by bisection of runs and of polynomials.
 TEST(Quadratic, RunsStopBeingStableWhereTheirPolynomialSays) {
+  if (effort::kSanitized) GTEST_SKIP() << "long, and of decisions alone";
   for (const bool ahead : {false, true}) {
     Setting setting{.policy = "asp", .look_ahead = ahead, .rounds = 1500};
     const auto limit = [&](auto log_of_factor) {
