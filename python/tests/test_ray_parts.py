@@ -329,8 +329,10 @@ def run_folder(host: Path, name: str, *lines: dict[str, Any], checkpoint: bool =
 def test_the_metrics_of_other_runs_are_not_this_run_s(host: Host, tmp_path: Path) -> None:
     other = run_folder(tmp_path, "train-20290101T000000.000Z-bsp", evaluation(600))
     mine = run_folder(tmp_path, RUN, evaluation(8))
+    assert host.look().run is None and host.look().metrics == []
     first = host.start(["node"], "", str(tmp_path / "secrets"), {})
-    assert first.run is None and first.metrics == []
+    # On a busy machine the command may have ended already.
+    assert first.run in (None, str(mine)) and [line["version"] for line in first.metrics] in ([], [8])
     look = ended(host)
     assert look.run == str(mine) and [line["version"] for line in look.metrics] == [8]
     # The command has named its folder.

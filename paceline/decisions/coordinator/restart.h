@@ -23,8 +23,14 @@ struct Restart {
   std::vector<ShardRecords> shard_lengths{};  // the lengths that the run had learnt
 };
 
-// An earlier attempt that ended when its coordinator was killed. It did not report its losses, and if weights
-// are kept twice, its servers may still have the lost versions.
+// Whether an attempt that committed was cut short. `followed_from`: the newest version from which a later attempt began;
+// `newest`: the newest checkpoint in this folder; 0 if there is none. A host that keeps a copy of the run has the journal a
+// while before the checkpoint, and until then the losses that the journal reports are not those of its folder.
+inline bool was_cut_short(bool reported_losses, Version followed_from, Version newest) {
+  return !reported_losses || followed_from > newest;
+}
+
+// An earlier attempt that was cut short. If weights are kept twice, its servers may still have the lost versions.
 struct CutShortAttempt {
   Version newest;  // the newest of its commits
   // Hosts that it did without, in order: they determine in how many parts its servers have the version.

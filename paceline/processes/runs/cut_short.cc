@@ -24,8 +24,8 @@ absl::StatusOr<std::optional<coordinator::CutShortAttempt>> cut_short_attempt(co
     if (job_toml == about.end()) continue;  // the attempt never came to train
     PACELINE_ASSIGN_OR_RETURN(const auto committed, journal->committed(one->number));
     if (!committed) continue;
-    if (about.contains(lost_commits_key(one->number)) &&
-        followed_from <= newest_checkpoint(paths).value_or(Version(0)))
+    const bool reported = about.contains(lost_commits_key(one->number));
+    if (!coordinator::was_cut_short(reported, followed_from, newest_checkpoint(paths).value_or(Version(0))))
       return std::nullopt;
     PACELINE_ASSIGN_OR_RETURN(
         const config::JobConfig job,

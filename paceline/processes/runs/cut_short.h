@@ -1,5 +1,4 @@
-// Whether a run's last attempt was cut short: it did not record what was lost, or the run went on from a checkpoint that
-// is not in this folder. A host that keeps a copy of the run has the journal a while before the checkpoint.
+// Whether a run's last attempt was cut short, as its folder tells.
 #pragma once
 
 #include <optional>

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "paceline/base/status_macros.h"
+#include "paceline/decisions/coordinator/restart.h"
 #include "paceline/processes/runs/run_info.h"
 #include "paceline/records/pages/metrics.h"
 #include "paceline/records/store/controller_state_json.h"
@@ -90,7 +91,7 @@ absl::StatusOr<std::optional<store::NewestCommit>> RunRecorder::cut_short(Versio
   const auto& before = journal_->before();
   if (!before) return std::nullopt;
   PACELINE_ASSIGN_OR_RETURN(const auto said, journal_->get(lost_commits_key(before->attempt)));
-  if (said && before->followed_from <= from) return std::nullopt;
+  if (!coordinator::was_cut_short(said.has_value(), before->followed_from, from)) return std::nullopt;
   return before;
 }
 

@@ -46,7 +46,7 @@ class RunRecorder final : public control::RunListener {
     stats_->on_side_work(work);
   }
 
-  // The newest commit of the attempts before, if its attempt was cut short (see cut_short.h). `from`: the version that
+  // The newest commit of the attempts before, if its attempt was cut short (see was_cut_short()). `from`: the version that
   // this attempt begins from.
   absl::StatusOr<std::optional<store::NewestCommit>> cut_short(Version from) const;
   // Records that the attempt which was cut short lost nothing that anybody saw.

@@ -63,14 +63,13 @@ struct RunFolder {
     if (found == nullptr) return std::nullopt;
     return found->state.version;
   }
-  // The newest attempt that committed anything; null if it said what was lost, and the checkpoint that the run went on
-  // from is here.
+  // The newest attempt that committed anything, if it was cut short; else null.
   const AttemptInJournal* cut_short() const {
     Version followed_from;
     for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
       if (one->newest) {
-        const bool follows = followed_from <= newest_version().value_or(Version(0));
-        return one->says_what_was_lost && follows ? nullptr : &*one;
+        const Version newest = newest_version().value_or(Version(0));
+        return coordinator::was_cut_short(one->says_what_was_lost, followed_from, newest) ? &*one : nullptr;
       }
       followed_from = std::max(followed_from, one->from);
     }
