@@ -451,6 +451,25 @@ TEST_F(Node, AHostThatIsLeftAloneWaitsForTheLeader) {
   expect_whole(6);
 }
 
+// The first host comes back while the next one takes over, so neither has seen that the other one leads.
+TEST_F(Node, AHostThatTakesOverGivesWayToTheFirstOneIfThatComesBackMeanwhile) {
+  if (const auto made = set_apart(3); !made.ok()) GTEST_SKIP() << made.message();
+  own_disks_ = true;
+  start_and_wait_for_commit("host_patience_s = 20\n", 3, 6);
+  ASSERT_TRUE(at(0)->until([&] { return is_kept(1); }));
+  ASSERT_TRUE(apart_->set_link(2, false));  // host 1 cannot train without it
+  kill_host(0);
+  ASSERT_TRUE(at(1)->until([&] { return !children(at(1)->pid(), "evaluator").empty(); }));
+  ASSERT_TRUE(fs::remove(run_folder() / "next_leader"));  // else host 0 asks host 1 first
+  start_host(0);
+  ASSERT_TRUE(at(1)->until_said("another host leads the run; waiting for the host that led before, at "));
+  ASSERT_TRUE(at(0)->until_said("starting: 2 of 3 workers are here"));
+  ASSERT_TRUE(apart_->set_link(2, true));
+  expect_said(end_of(0).errors, "the servers still had version ");
+  for (const int rank : {1, 2}) end_of(rank);
+  expect_whole(6);
+}
+
 // The greatest name in that folder.
 std::string newest_in(const fs::path& folder) {
   std::string newest;

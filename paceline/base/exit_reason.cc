@@ -12,8 +12,8 @@ namespace {
 
 constexpr char kPayload[] = "paceline/exit-reason";
 constexpr std::array<std::string_view, 12> kExitReasons{
-    "done",        "interrupted",   "own error",     "coordinator lost",  "run failed", "member lost",
-    "place taken", "host given up", "too few hosts", "nothing to resume", "killed",     "unsaid"};
+    "done",        "interrupted",   "own error",       "coordinator lost",  "run failed", "member lost",
+    "place taken", "host given up", "leaves the lead", "nothing to resume", "killed",     "unsaid"};
 
 }  // namespace
 

@@ -159,6 +159,7 @@ void Attempt::go_on_starting(Start::Step step) {
                    lost_hosts_ = back.without;
                    course_.go_back(back.why);
                  },
+                 [&](const Start::LeaveLead&) { course_.leave_lead(); },
                  [&](const absl::Status& failure) { course_.fail(failure); },
                  [&](const Start::Absent& absent) { workers_.begin_without(absent); },
              },

@@ -61,6 +61,10 @@ class Attempt {
   std::string phase_in_words() const;
   // The processes for which a run waits after all its training; empty: none, or it still trains.
   std::string waits_for() const;
+  // The host to which this one leaves the lead, for those who ask; null: none.
+  const LeaderIsBack* gives_way_to() const {
+    return course_.start() != nullptr ? course_.start()->gives_way_to() : nullptr;
+  }
   // The missing processes of the job: "server0", "w2".
   std::vector<std::string> missing() const;
   // The job's time; 0 before the data are known.
@@ -81,6 +85,9 @@ class Attempt {
   void on(const TimePassed&);
   void on(const WokeUp&);
   void on(const StopWanted& wanted) { course_.stop(wanted); }
+  void on(const LeaderIsBack& back) {
+    if (Start* start = course_.start()) start->give_way(back, course_.at());
+  }
   void on(const CheckpointWanted& wanted) { course_.want_checkpoint(wanted.why); }
   void on(const EvaluationWanted&);
   void on(const RecordingFailed& failed) { course_.fail(failed.why); }

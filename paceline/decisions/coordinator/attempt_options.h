@@ -23,6 +23,8 @@ struct AttemptOptions {
   bool again = false;
   // The job's launcher has just been started. All hosts may be starting, one after the other.
   bool hosts_start = false;
+  // No attempt of this process came before: the host that led before has all that the run has.
+  bool first = false;
   HostRank host{};                      // host of this process and the evaluator
   std::string attempt{};                // name of this attempt
   std::optional<CutShort> cut_short{};  // set if an earlier attempt recorded more than the restart has

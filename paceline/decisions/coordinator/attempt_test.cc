@@ -1869,6 +1869,46 @@ TEST_F(AnotherAttempt, WaitsLongerForHostsThatAreStartedAnew) {
   EXPECT_THAT(attempt().result().message(), HasSubstr("host 1 did not come back within 600 s"));
 }
 
+// Launchers of other hosts may have come here already. They hear meanwhile where to go.
+TEST_F(AnotherAttempt, LeavesTheLeadToTheHostThatLedBeforeOnceAllHaveHeardOfIt) {
+  AttemptOptions options;
+  options.again = options.first = true;
+  start("", std::move(options));
+  const auto one = worker("w0");
+  world_->happens(LeaderIsBack{HostRank(2), "10.0.0.2:1"});
+  ASSERT_NE(attempt().gives_way_to(), nullptr);
+  EXPECT_EQ(attempt().gives_way_to()->address, "10.0.0.2:1");
+  one->say(attached("path"));
+  const auto serving = server(0);
+  world_->pass(std::chrono::milliseconds(1900));
+  EXPECT_FALSE(attempt().can_go_on());
+  EXPECT_FALSE(serving->hears<ServerStart>()) << "it would drop what it has";
+  world_->pass(std::chrono::milliseconds(400));
+  EXPECT_EQ(exit_reason_of(attempt().result()), ExitReason::kLeavesLead);
+  EXPECT_EQ(attempt().phase(), Phase::kWentBack)
+      << "its processes hear no disconnect, and come to the other host";
+}
+
+TEST_F(AnotherAttempt, KeepsTheLeadIfTheHostBeforeMayLackSomethingOfTheRun) {
+  for (const bool first : {true, false}) {
+    AttemptOptions options;
+    options.again = true;
+    options.first = first;
+    start("", std::move(options));
+    const auto one = worker("w0");
+    one->say(attached("path"));
+    std::unique_ptr<FakeServer> serving;
+    if (first) {
+      serving = server(0);
+      serving->next<ServerStart>();
+    }
+    world_->happens(LeaderIsBack{HostRank(2), "10.0.0.2:1"});
+    EXPECT_EQ(attempt().gives_way_to(), nullptr);
+    world_->pass(std::chrono::milliseconds(2900));
+    EXPECT_FALSE(attempt().can_go_on());
+  }
+}
+
 TEST_F(AnotherAttempt, WaitsForAHostForAsLongAsItListens) {
   start_again("[cluster]\nhosts = 2\nhost_patience_s = 5\n[[device]]\n[[device]]\nhost = 1\n");
   const auto serving = server(0);

@@ -67,7 +67,7 @@ std::vector<AttemptsOrder> Attempts::begin(const FolderBefore& folder) {
 std::vector<AttemptsOrder> Attempts::ended(const AttemptEnded& ended) {
   given_up_.insert(ended.wrong_workers.begin(), ended.wrong_workers.end());
   const std::string why = message_of(ended.status);
-  if (!ended.can_go_on) {
+  if (!ended.can_go_on || exit_reason_of(ended.status) == ExitReason::kLeavesLead) {
     end(ended.status);
   } else if (!ended.leads.ok()) {
     end(ended.leads);
@@ -117,7 +117,7 @@ absl::Status Attempts::enough_without(const std::vector<HostRank>& hosts) const 
           "{} of the {} hosts that the run had can be reached: it goes on without a host only if at least "
           "half of them are left, because the others may go on too",
           left, had)),
-      ExitReason::kTooFewHosts);
+      ExitReason::kLeavesLead);
 }
 
 std::vector<HostRank> Attempts::job_without(const std::vector<HostRank>& hosts) const {

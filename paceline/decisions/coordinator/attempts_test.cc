@@ -4,7 +4,7 @@
 //                                               host 0; without hosts 2, 4; begun before; checkpoint 7; cut
 //                                               short at 9 without hosts 2
 //   > lost server 1 died; seen 9; checkpoint 7  an attempt ended, and the run can go on. Further phrases: only
-//                                               looked; copies 2; stay away 0, 2; gave up w1: WHY; led by:
+//                                               looked; leaves the lead; copies 2; stay away 0, 2; gave up w1: WHY; led by:
 //                                               WHO; locked out: WHY; times 4 (the orders after the last)
 //   > failed the disk is full                   an attempt ended, and the run cannot go on
 //   > done
@@ -116,6 +116,8 @@ AttemptEnded lost(const std::string& why, golden::Phrases& words) {
   ended.trained = !words.has("only looked");
   ended.seen = Version(words.number_after("seen").value_or(0));
   ended.copies = words.number_after("copies").value_or(1);
+  if (words.has("leaves the lead"))
+    ended.status = with_exit_reason(std::move(ended.status), ExitReason::kLeavesLead);
   if (const auto away = words.after("stay away")) ended.lost_hosts = hosts_of(*away);
   if (const auto worker = words.after("gave up"))
     ended.wrong_workers = {{worker->substr(0, 2), worker->substr(4)}};

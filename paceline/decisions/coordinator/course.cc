@@ -167,6 +167,14 @@ void Course::stop(const StopWanted& wanted) {
   stop(wanted.why);
 }
 
+void Course::leave_lead() {
+  enter(Phase::kWentBack);
+  result_.Update(
+      with_exit_reason(absl::UnavailableError("another host leads the run"), ExitReason::kLeavesLead));
+  if (controller_ != nullptr) controller_->end();
+  out_.put(End{});
+}
+
 void Course::stop(const std::string& why, control::FinishCause cause) {
   // While it starts or finishes too: should a server be lost then, nothing is trained again.
   const bool before = std::exchange(stop_asked_, true);

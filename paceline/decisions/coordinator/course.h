@@ -98,6 +98,8 @@ class Course {
   // Has the servers write a version that is newer than the restart.
   void save(RecoveryVote::Found newer);
   void stop(const StopWanted& wanted);
+  // Another host leads the run. The streams just end, and processes go to that host.
+  void leave_lead();
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   // No plan is possible any more.
   void stop_without_plan(const std::string& why);

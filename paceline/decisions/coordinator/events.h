@@ -48,6 +48,12 @@ struct StopWanted {
   StopCause cause = StopCause::kAsked;
 };
 
+// The host that led before this one took over is back, and leads the run.
+struct LeaderIsBack {
+  HostRank host;
+  std::string address;
+};
+
 // Somebody wants a checkpoint of the newest version, and the run to go on. `why`: a few words for people.
 struct CheckpointWanted {
   std::string why;
@@ -80,8 +86,8 @@ struct PlanFound {
 struct Event {
   SteadyTime at;  // not earlier than the event before
   std::variant<WorkerSaid, ServerSaid, EvaluatorSaid, WorkerGone, ServerGone, EvaluatorGone, TimePassed,
-               WokeUp, StopWanted, CheckpointWanted, EvaluationWanted, RecordingFailed, CheckpointOpened,
-               CheckpointCounted, RestartKept, PlanFound>
+               WokeUp, StopWanted, LeaderIsBack, CheckpointWanted, EvaluationWanted, RecordingFailed,
+               CheckpointOpened, CheckpointCounted, RestartKept, PlanFound>
       what;
 };
 

@@ -20,6 +20,8 @@ namespace {
 
 // A server that lives comes again within a second.
 constexpr std::chrono::seconds kVotePatience{2};
+// Launchers ask a few times a second, and hear then to which host this one leaves the lead.
+constexpr std::chrono::seconds kAllHear{2};
 
 }  // namespace
 
@@ -57,7 +59,7 @@ void Start::came(ServerId server, const Ballot& ballot, SteadyTime at) {
 // while it writes, the copy of another one may be of an older version, and then no version is complete any
 // more.
 std::optional<RecoveryVote::Found> Start::newer_version(SteadyTime at) {
-  if (!vote_found_since_) return std::nullopt;
+  if (!vote_found_since_ || gives_way_) return std::nullopt;
   if (!all_awaited_servers_here() && at - *vote_found_since_ < kVotePatience) return std::nullopt;
   auto found = vote_->found();
   PACELINE_CHECK(found.ok() && *found, "the vote found a version, and has none");
@@ -82,7 +84,7 @@ bool Start::all_awaited_servers_here() const {
 // ---- The servers
 
 absl::StatusOr<bool> Start::start_servers(bool announce) {
-  if (options_.only_look_without || awaits_copy_) return false;
+  if (options_.only_look_without || awaits_copy_ || gives_way_) return false;
   if (!processes_.servers.all_here() || !processes_.job_facts) return false;
   if (processes_.servers.told_to_start()) {
     give_weights();
@@ -205,6 +207,10 @@ absl::StatusOr<const Worker*> Start::refused_weights(ServerId server) {
 // ---- Waiting
 
 Start::Step Start::time_passed(SteadyTime at, SteadyTime::duration listened, bool hears) {
+  if (gives_way_) {
+    if (at - gives_way_->since < kAllHear) return std::monostate();
+    return LeaveLead{};
+  }
   if (auto newer = newer_version(at)) return *std::move(newer);
   if (const auto over = why_look_is_over(); over && hears) return GoBack{*over};
   if (absl::Status hosts = check_hosts(listened); !hosts.ok()) return hosts;
@@ -244,6 +250,14 @@ std::optional<Start::GoBack> Start::lost_hosts(std::chrono::duration<double> lis
   std::string why = fmt::format("host {} did not come back within {} s; going on without it",
                                 fmt::join(lost, ", host "), patience_s);
   return GoBack{std::move(why), std::move(lost)};
+}
+
+// ---- The lead
+
+// Servers that were told to start have dropped what they had. An earlier attempt may have saved a version here.
+void Start::give_way(const LeaderIsBack& back, SteadyTime at) {
+  if (!options_.first || gives_way_ || processes_.servers.told_to_start()) return;
+  gives_way_ = {back, at};
 }
 
 // ---- The devices and replicas

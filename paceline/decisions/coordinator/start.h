@@ -18,6 +18,7 @@
 #include <absl/status/statusor.h>
 
 #include "paceline/base/places.h"
+#include "paceline/decisions/coordinator/events.h"
 #include "paceline/decisions/coordinator/first_weights.h"
 #include "paceline/decisions/coordinator/messages.h"
 #include "paceline/decisions/coordinator/process_orders.h"
@@ -61,16 +62,25 @@ class Start {
     std::string why;
     std::vector<HostRank> without{};
   };
+  // All launchers have heard to which host this one leaves the lead.
+  struct LeaveLead {};
   // Devices whose workers a later attempt has waited for long enough.
   struct Absent {
     std::vector<DevicePlace> devices;
     std::string why;
   };
-  // A newer version to save; the end of the attempt; the reason why the run fails; the devices to begin without.
-  using Step = std::variant<std::monostate, RecoveryVote::Found, GoBack, absl::Status, Absent>;
+  // A newer version to save; the end of the attempt; the end of the lead; the reason why the run fails; the devices to
+  // begin without.
+  using Step = std::variant<std::monostate, RecoveryVote::Found, GoBack, LeaveLead, absl::Status, Absent>;
   // The next step, if it is time for one. Another one may be due at the next tick. `listened`: see Hearing; `hears`:
   // whether this process has listened for a while.
   Step time_passed(SteadyTime at, SteadyTime::duration listened, bool hears);
+
+  // ---- The lead
+
+  // The host that led before is back. Leaves the lead to it, unless something of the run may be here alone by now.
+  void give_way(const LeaderIsBack& back, SteadyTime at);
+  const LeaderIsBack* gives_way_to() const { return gives_way_ ? &gives_way_->to : nullptr; }
 
   // ---- The devices and replicas
 
@@ -110,6 +120,11 @@ class Start {
   std::optional<RecoveryVote> vote_;
   // since when the servers that came have every shard of such a version
   std::optional<SteadyTime> vote_found_since_;
+  struct GivesWay {
+    LeaderIsBack to;
+    SteadyTime since;
+  };
+  std::optional<GivesWay> gives_way_;
   bool awaits_copy_;  // waits for a copy of the restart's checkpoint
   FirstWeights first_weights_;
   MissingDevices missing_;

@@ -78,6 +78,9 @@ struct LedElsewhere {
   LeaderFailover::Leader leader;
 };
 
+// This host took over, and the host before it answers again, as the leader of the same run.
+struct LeaderIsBack {};
+
 // The result of LookAtFolder.
 struct FolderSeen {
   LeaderFailover::Seen seen;
@@ -97,7 +100,7 @@ struct KillWanted {};
 struct Event {
   std::chrono::steady_clock::time_point at;  // not earlier than the event before
   std::variant<Begun, MemberEnded, CoordinatorEnded, MemberStarted, CoordinatorStarted, Answered, NotAnswered,
-               LedElsewhere, FolderSeen, TimePassed, StopWanted, KillWanted>
+               LedElsewhere, LeaderIsBack, FolderSeen, TimePassed, StopWanted, KillWanted>
       what;
 };
 
@@ -112,6 +115,7 @@ struct KillMember {
 };
 struct StartCoordinator {
   bool again = false;                 // whether it continues a run that has begun
+  bool hosts_start = false;           // this launcher has just been started: maybe all hosts are starting
   std::optional<HostRank> without{};  // the lost host in whose place this host leads the run now
   std::string run{};                  // the folder of that run
 };
@@ -135,6 +139,11 @@ struct AskStop {
   StopCause cause = StopCause::kAsked;
 };
 
+// Asks the coordinator here to leave the lead to the host before, if nothing has been done for the run yet.
+struct GiveWay {
+  LeaderFailover::Leader to;
+};
+
 struct LookAtFolder {
   std::string run;
 };
@@ -145,6 +154,6 @@ struct Tell {
 };
 
 using Action = std::variant<StartMember, KillMember, StartCoordinator, KillCoordinator, DropCoordinator,
-                            FollowLeader, EndWaiting, AskStop, LookAtFolder, Tell>;
+                            FollowLeader, EndWaiting, AskStop, GiveWay, LookAtFolder, Tell>;
 
 }  // namespace paceline::supervisor

@@ -80,6 +80,8 @@ class Story : private LauncherWorld {
       happens(NotAnswered{words == "nobody answers"});
     } else if (words == "stop" || words == "stop with its host") {
       happens(StopWanted{"interrupted", words == "stop" ? StopCause::kAsked : StopCause::kShutDown});
+    } else if (words == "the leader before is back") {
+      happens(LeaderIsBack{});
     } else if (words == "stop at once") {
       happens(KillWanted{});
     } else if (const auto by = event.like("host * trains from *")) {
@@ -158,7 +160,7 @@ class Story : private LauncherWorld {
     if (const auto why = phrases.after("finds its place taken:")) end = said(ExitReason::kPlaceTaken, *why);
     if (const auto why = phrases.after("hears that the run failed:"))
       end = said(ExitReason::kRunFailed, *why);
-    if (const auto why = phrases.after("reaches too few hosts:")) end = said(ExitReason::kTooFewHosts, *why);
+    if (const auto why = phrases.after("leaves the lead:")) end = said(ExitReason::kLeavesLead, *why);
     if (const auto why = phrases.after("misses a member:")) end = said(ExitReason::kMemberLost, *why);
     if (const auto why = phrases.after("hears of the stop:")) end = interrupted(*why);
     if (!end) return false;

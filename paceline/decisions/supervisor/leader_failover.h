@@ -52,6 +52,8 @@ class LeaderFailover {
   bool wants_to_look(SteadyTime now) const;
   // The step to take now. A host that is told to follow another one does so.
   Step look(const Seen& seen, SteadyTime now);
+  // The host that this one follows, or followed before it led.
+  HostRank led_by() const { return led_by_; }
   // The run's folder; empty if it is not known before the coordinator has answered.
   const std::string& run() const { return run_; }
 

@@ -50,7 +50,8 @@ void Supervisor::enter(Phase next) {
 // ---- The start ----
 
 void Supervisor::on(const Begun&) {
-  if (leads_) return start_coordinator(Start::kFirst, {.again = options_.again});
+  if (leads_)
+    return start_coordinator(Start::kFirst, {.again = options_.again, .hosts_start = options_.again});
   start_members();
 }
 
@@ -109,7 +110,7 @@ void Supervisor::on(const CoordinatorStarted& started) {
     case Start::kFirst:
       // A run that has trained before is not over if its coordinator is killed while it comes back.
       if (!options_.resumes || !started.killed || starts_left_-- == 0) return end(started.status);
-      return start_coordinator(Start::kFirst, {.again = options_.again});
+      return start_coordinator(Start::kFirst, {.again = options_.again, .hosts_start = options_.again});
     case Start::kAgain:
       // If it was killed, CoordinatorEnded comes like after any other end.
       if (!started.killed) end(started.status);
@@ -273,11 +274,11 @@ void Supervisor::on(const CoordinatorEnded& ended) {
   start_coordinator(Start::kAgain, {.again = true});
 }
 
-// A host that took over and reaches too few others waits for the leader before it, for as long as the others do:
-// the servers here may have the only copy of a part of the newest version.
+// A host that took over and reaches too few others, or sees the leader before it, waits for that one for as long as the
+// others do: the servers here may have the only copy of a part of the newest version.
 bool Supervisor::waits_for_leader_again(const ProcessEnd& end) {
-  const bool too_few = end.exit_reason == ExitReason::kTooFewHosts;
-  if (!too_few || !leads_ || !led_since_ || stopping_ || reasons_.failure) return false;
+  const bool leaves = end.exit_reason == ExitReason::kLeavesLead;
+  if (!leaves || !leads_ || !led_since_ || stopping_ || reasons_.failure) return false;
   const double longest = longest_s(options_.host, options_.patience_s);
   if (now_ >= *led_since_ + std::chrono::duration<double>(longest)) return false;
   leads_ = false;
@@ -320,6 +321,14 @@ void Supervisor::on(const LedElsewhere& by) {
           "host {} leads the run by now, from {}: host {} was given up, and the run goes on without it",
           by.leader.host, by.leader.address, options_.host)),
       ExitReason::kHostGivenUp));
+}
+
+// The leader that was missed has come back at the same moment. It has the newest journal, and hosts may have gone to it.
+void Supervisor::on(const LeaderIsBack&) {
+  // A coordinator that was started again may go on from what this host has done for the run.
+  if (!may_give_way_to() || starting_ != Start::kLead || stopping_ || outcome_ || ending_) return;
+  led_since_ = now_;  // the wait for that host begins
+  put(GiveWay{{failover_->led_by(), leader_}});
 }
 
 void Supervisor::on(const FolderSeen& folder) {

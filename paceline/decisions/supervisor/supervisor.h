@@ -65,6 +65,10 @@ class Supervisor {
   bool training() const { return phase_ >= Phase::kTraining; }
   // True if the coordinator is here by now.
   bool leads() const { return leads_; }
+  // The address of the host that led before this one took over; nothing if it did not, or has trained the run since.
+  std::optional<std::string> may_give_way_to() const {
+    return leads_ && led_since_ ? std::optional(leader_) : std::nullopt;
+  }
   // True if some member heard that the run has ended, or goes on without this host.
   bool heard_of_end() const { return heard_of_end_ || reasons_.failure.has_value(); }
   bool stopping() const { return stopping_.has_value(); }
@@ -96,6 +100,7 @@ class Supervisor {
   void on(const Answered& answer);
   void on(const NotAnswered& no);
   void on(const LedElsewhere& by);
+  void on(const LeaderIsBack&);
   void on(const FolderSeen& folder);
   void on(const TimePassed&);
   void on(const StopWanted& wanted);
@@ -146,8 +151,8 @@ class Supervisor {
 
   bool leads_;
   std::optional<LeaderFailover> failover_;  // set while the coordinator is on another host
-  std::string leader_;                      // the address of that host
-  std::optional<HostRank> lost_host_;       // the host in whose place this one leads the run
+  std::string leader_;                 // the address of that host; of the one before, if this host took over
+  std::optional<HostRank> lost_host_;  // the host in whose place this one leads the run
   // Since this host took the lead; nothing once it has trained as the leader, or another leader has answered.
   std::optional<SteadyTime> led_since_;
   Start starting_ = Start::kFirst;  // why the coordinator was started last

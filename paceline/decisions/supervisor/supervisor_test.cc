@@ -223,6 +223,17 @@ TEST_F(SupervisorTest, AProcessThatIsKilledWhileTheRunComesBackIsStartedAgain) {
   EXPECT_THAT(take_done(), ElementsAre("ask to stop: a process could not start"));
 }
 
+// After a power cut all hosts start, one after the other. If the coordinator alone is lost, they are here.
+TEST_F(SupervisorTest, TheCoordinatorHearsThatHostsAreStartingIfItsLauncherIs) {
+  SupervisorOptions resumed = options();
+  resumed.resumes = resumed.again = true;
+  begin(resumed);
+  EXPECT_EQ(take_done().front(), "start coordinator again, other hosts may be starting");
+  answer(2, true);
+  coordinator_ends(killed(), Version(3));
+  EXPECT_THAT(take_done(), ElementsAre(HasSubstr("the coordinator was lost"), "start coordinator again"));
+}
+
 // If a process whose coordinator died hangs or does not find its way, the next coordinator misses it.
 TEST_F(SupervisorTest, StartsAgainWhoDoesNotCome) {
   begin_to_train();

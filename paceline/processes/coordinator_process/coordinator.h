@@ -72,6 +72,8 @@ class Coordinator final : public WorkerStream::Listener,
                 StopCause cause = StopCause::kAsked) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
+  // Leaves the lead to the host that led before, if nothing would be lost with this one.
+  void give_way(const coordinator::LeaderIsBack& to) { take(to); }
   void ask_checkpoint(const std::string& why) { take(coordinator::CheckpointWanted{why}); }
   // Orders an evaluation out of turn, and returns the version that it measures. Errors: those of
   // Attempt::next_to_measure.

@@ -83,6 +83,7 @@ struct Job {
   bool one_folder;               // all hosts see the run folder
   bool hosts_start = false;      // see CoordinatorRoleOptions; true in the first attempt only
   bool only_checkpoint = false;  // see there; true in the first attempt only
+  bool first = true;             // whether the next attempt is the first one
   bool told = false;
   std::int64_t attempt = 0;  // the number of the last one; 0: none yet
   // the stop that interrupted the last attempt, if one did
@@ -164,6 +165,7 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
                    .restart = restart,
                    .again = order.again,
                    .hosts_start = std::exchange(job.hosts_start, false),
+                   .first = std::exchange(job.first, false),
                    .host = job.host,
                    .attempt = name_of(job, recorder->attempt()),
                    .cut_short = std::move(before),
@@ -201,8 +203,9 @@ absl::StatusOr<coordinator::AttemptEnded> attempt(Job& job, const store::RunMark
       recorder->note_process({coordinator.now(), launcher, request.resident_bytes()});
     }
     reply.set_attempt(recorder->attempt());
-    if (keeper) reply.set_keeper(keeper->value());
-    reply.set_next_leader(keeping.next_leader());
+    const coordinator::LeaderIsBack* const back = state.gives_way_to();
+    if (back != nullptr || keeper) reply.set_keeper(back != nullptr ? back->host.value() : keeper->value());
+    reply.set_next_leader(back != nullptr ? back->address : keeping.next_leader());
     for (const std::string& name : state.missing()) reply.add_missing(name);
     job.notes.answer(request, reply);
   };
@@ -420,10 +423,10 @@ absl::Status run_coordinator(const CoordinatorRoleOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(store::RunMark mark, store::RunMark::leave(job.paths));
   gpr_set_log_function(peer::log_of_grpc);  // before the first connection can be refused
   const absl::Status status = train(job, mark, options);
-  // A coordinator that could not take up the run, or reached too few hosts, has not ended it either: another host may
-  // take it up, or this one later.
-  const bool too_few = exit_reason_of(status) == ExitReason::kTooFewHosts;
-  if (too_few || (mark.was_unfinished() && !job.told)) mark.keep();
+  // A coordinator that could not take up the run, or leaves the lead, has not ended it either: another host may take it
+  // up, or this one later.
+  const bool leaves = exit_reason_of(status) == ExitReason::kLeavesLead;
+  if (leaves || (mark.was_unfinished() && !job.told)) mark.keep();
   if (!job.interrupted) return status;
   // An init system stops commands that it starts again later. These go on with the run.
   if (job.interrupted->cause == StopCause::kShutDown && mark.still_leads().ok()) {

@@ -108,6 +108,11 @@ class CoordinatorServer::Service final : public wire::Coordinator::CallbackServi
  private:
   void order(const wire::StopRequest& request) {
     const std::string why = store::printable(request.why(), store::kLongestError);
+    if (request.has_give_way_to()) {
+      const wire::StopRequest::Leader& to = request.give_way_to();
+      return coordinator_->give_way(
+          {HostRank(to.host()), store::printable(to.address(), store::kLongestError)});
+    }
     if (request.checkpoint()) return coordinator_->ask_checkpoint(why);
     coordinator_->ask_stop(why, store::printable(request.cannot_start(), store::kLongestError),
                            cause_of(request));

@@ -149,8 +149,8 @@ std::optional<std::string> address_in(const std::string& file) {
   return text->substr(0, text->find('\n'));
 }
 
-Leads leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
-                std::chrono::milliseconds limit) {
+std::optional<Leads> leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+                               std::chrono::milliseconds limit) {
   const auto stub = peer::coordinator_stub(address, access, limit);
   grpc::ClientContext context;
   rpc::introduce(context, access);
@@ -159,8 +159,8 @@ Leads leads_run(const std::string& address, const rpc::Access& access, const std
   request.set_width(kAnyWidth);
   wire::StatusReply reply;
   const bool answered = rpc::call_once(stub->Status(&context), request, reply).ok();
-  if (!answered || std::filesystem::path(reply.run()).filename() != name) return Leads::kNo;
-  return reply.line().empty() ? Leads::kWaits : Leads::kTrains;
+  if (!answered || std::filesystem::path(reply.run()).filename() != name) return std::nullopt;
+  return Leads{!reply.line().empty(), reply.notes_of()};
 }
 
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume) {
@@ -312,7 +312,7 @@ std::optional<wire::StatusReply> LocalCluster::status(int width) {
   if (processes_.address_file.empty()) news_.insert(news_.end(), notes.begin(), notes.end());
   take(supervisor::Answered{
       reply.run(), reply.attempt(), !reply.line().empty(), {reply.missing().begin(), reply.missing().end()}});
-  if (reply.line().empty()) look_whether_led_elsewhere();
+  if (reply.line().empty()) look_whether_led_elsewhere(reply.notes_of());
   return reply;
 }
 
@@ -430,8 +430,7 @@ std::vector<std::string> LocalCluster::coordinator_arguments(
   if (start.without) add("--without", fmt::to_string(*start.without));
   if (start.again) {
     words.emplace_back("--again");
-    // A process that leads from its start has just been started. After a power cut all hosts start.
-    if (reach_.coordinator.empty() && !start.without) words.emplace_back("--hosts-start");
+    if (start.hosts_start) words.emplace_back("--hosts-start");
   } else if (processes_.resume) {
     words.emplace_back("--resume");
     if (processes_.only_checkpoint) words.emplace_back("--only-checkpoint");
@@ -491,28 +490,35 @@ std::optional<LocalCluster::What> LocalCluster::act(const supervisor::EndWaiting
   return std::nullopt;
 }
 
-std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& ask) {
-  if (!connect()) return std::nullopt;
-  grpc::ClientContext context;
-  rpc::introduce(context, access_);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+std::optional<LocalCluster::What> LocalCluster::act(const supervisor::AskStop& stop) {
   wire::StopRequest request;
-  request.set_why(ask.why);
-  request.set_cannot_start(ask.cannot_start);
-  request.set_cause(cause_of(ask.cause));
-  wire::StopReply reply;
-  rpc::call_once(stub_->Stop(&context), request, reply);
+  request.set_why(stop.why);
+  request.set_cannot_start(stop.cannot_start);
+  request.set_cause(cause_of(stop.cause));
+  if (connect()) ask(request);
   return std::nullopt;
 }
 
 bool LocalCluster::write_checkpoint(const std::string& why) {
-  if (stub_ == nullptr) return false;
-  grpc::ClientContext context;
-  rpc::introduce(context, access_);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StopRequest request;
   request.set_why(why);
   request.set_checkpoint(true);
+  return stub_ != nullptr && ask(request);
+}
+
+std::optional<LocalCluster::What> LocalCluster::act(const supervisor::GiveWay& way) {
+  wire::StopRequest request;
+  wire::StopRequest::Leader& to = *request.mutable_give_way_to();
+  to.set_host(way.to.host.value());
+  to.set_address(way.to.address);
+  if (stub_ != nullptr) ask(request);
+  return std::nullopt;
+}
+
+bool LocalCluster::ask(const wire::StopRequest& request) {
+  grpc::ClientContext context;
+  rpc::introduce(context, access_);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   wire::StopReply reply;
   return rpc::call_once(stub_->Stop(&context), request, reply).ok();
 }
@@ -544,22 +550,29 @@ void LocalCluster::hear_of_keeper(const wire::StatusReply& reply) {
   reply.keeper() == processes_.rank ? keeper_->keep(reach_.coordinator, access_) : keeper_->leave();
 }
 
-// The next leader may have been between two tries to lead when this host was started.
-void LocalCluster::look_whether_led_elsewhere() {
+// The next leader may have been between two tries to lead when this host was started; or the leader before was started
+// when this one took over. `own_number`: of the coordinator here, as hosts may share one address.
+void LocalCluster::look_whether_led_elsewhere(std::uint64_t own_number) {
   const auto now = std::chrono::steady_clock::now();
-  if (shared_folder_ || !processes_.resume || !supervisor_.leads() || now < next_look_) return;
+  if (shared_folder_ || !supervisor_.leads() || now < next_look_) return;
   next_look_ = now + kLookElsewhere;
-  const auto next = runs::read_next_leader(store::RunPaths{run_});
   const std::string name = std::filesystem::path(run_).filename().string();
-  if (next.ok() && next->host != processes_.rank &&
-      leads_run(next->address, access_, name, kAnswerLimit) == Leads::kTrains)
+  if (const auto before = supervisor_.may_give_way_to()) {
+    const auto found = leads_run(*before, access_, name, kAnswerLimit);
+    if (found && found->number != 0 && found->number != own_number) take(supervisor::LeaderIsBack{});
+    return;
+  }
+  if (!processes_.resume) return;
+  const auto next = runs::read_next_leader(store::RunPaths{run_});
+  if (!next.ok() || next->host == processes_.rank) return;
+  if (const auto found = leads_run(next->address, access_, name, kAnswerLimit); found && found->trains)
     take(supervisor::LedElsewhere{{HostRank(next->host), next->address}});
 }
 
 // The keeper of the run leads it next, so it has to be asked, unless it is this host itself.
 supervisor::LeaderFailover::Seen LocalCluster::look_around() const {
   if (next_leader_ && next_leader_->host != processes_.rank &&
-      leads_run(next_leader_->address, access_, run_name_, kAnswerLimit) != Leads::kNo)
+      leads_run(next_leader_->address, access_, run_name_, kAnswerLimit))
     return {{{HostRank(next_leader_->host), next_leader_->address}}, true, false};
   if (!keeper_ || !keeper_->run()) return {};
   const runs::Leader leader = keeper_->leader().value_or(runs::Leader{});

@@ -58,11 +58,14 @@ struct HostProcesses {
 // The coordinator's address in a file that a launcher of this host keeps; nothing if it has none now.
 std::optional<std::string> address_in(const std::string& file);
 
-// Whether the coordinator at that address leads the run with a folder of this name, and whether that run trains. `limit`: how
-// long it may take to answer.
-enum class Leads { kNo, kWaits, kTrains };
-Leads leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
-                std::chrono::milliseconds limit);
+// A coordinator that answered. `number`: a random one, different for each process; 0 if it did not say one.
+struct Leads {
+  bool trains = false;
+  std::uint64_t number = 0;
+};
+// The coordinator at that address, if it leads the run with a folder of this name. `limit`: how long it may take to answer.
+std::optional<Leads> leads_run(const std::string& address, const rpc::Access& access, const std::string& name,
+                               std::chrono::milliseconds limit);
 
 // All processes of a job, on one machine.
 HostProcesses all_processes(const std::string& run, const config::JobConfig& job, bool resume);
@@ -129,6 +132,7 @@ class LocalCluster {
   std::optional<What> act(const supervisor::FollowLeader& follow);
   std::optional<What> act(const supervisor::EndWaiting& end);
   std::optional<What> act(const supervisor::AskStop& ask);
+  std::optional<What> act(const supervisor::GiveWay& way);
   std::optional<What> act(const supervisor::LookAtFolder& look);
   std::optional<What> act(const supervisor::Tell& tell);
 
@@ -143,8 +147,9 @@ class LocalCluster {
   absl::Status follow(const std::string& address);
   void start_keeper(const std::string& run);
   void hear_of_keeper(const wire::StatusReply& reply);
+  bool ask(const wire::StopRequest& request);
   supervisor::LeaderFailover::Seen look_around() const;
-  void look_whether_led_elsewhere();
+  void look_whether_led_elsewhere(std::uint64_t own_number);
   bool connect();
 
   const HostProcesses processes_;

@@ -42,7 +42,7 @@ class RunKeeper {
     HostRank host;
     std::string address;             // the address at which its coordinator would listen, for the others
     std::filesystem::path runs_dir;  // absolute
-    std::string asked;               // the job file that this host was asked to run
+    std::string asked{};             // the job file that this host was asked to run
     std::string run{};               // a folder from before: this host kept or led that run
   };
 

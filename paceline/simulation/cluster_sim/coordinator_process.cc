@@ -106,11 +106,11 @@ void CoordinatorProcess::on(const coordinator::EndRun& order) { finish(order.sta
 
 void CoordinatorProcess::finish(const absl::Status& outcome) {
   outcome_ = outcome;
-  // A coordinator that could not take up the run, or reached too few hosts, has not ended it: another host may take it
-  // up, or this one later.
-  const bool too_few = exit_reason_of(outcome) == ExitReason::kTooFewHosts;
-  if (!too_few && (begun_ || !taken_up_)) folder_.mark.reset();
-  if (kept_ && keeps_(*keeper_) && !too_few) disks_.of(*keeper_).mark.reset();
+  // A coordinator that could not take up the run, or leaves the lead, has not ended it: another host may take it up, or
+  // this one later.
+  const bool leaves = exit_reason_of(outcome) == ExitReason::kLeavesLead;
+  if (!leaves && (begun_ || !taken_up_)) folder_.mark.reset();
+  if (kept_ && keeps_(*keeper_) && !leaves) disks_.of(*keeper_).mark.reset();
   see_finish_();
   end(outcome);
 }
@@ -140,12 +140,13 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
   const Version from = newest == nullptr ? Version(0) : newest->state.version;
   ordered_ = from;
   std::optional<coordinator::CutShort> before;
-  if (const AttemptInJournal* one = folder_.cut_short())
-    before = coordinator::CutShort{one->name, *one->newest};
+  if (cut_short != nullptr) before = coordinator::CutShort{cut_short->name, *cut_short->newest};
   coordinator::AttemptOptions options;
   options.job = config::coordinator_settings(job_);
   options.job_toml = job_toml_;
   options.again = order.again;
+  options.hosts_start = std::exchange(start_.hosts_start, false);
+  options.first = !begun_;
   options.host = HostRank(host());
   options.given_up = order.given_up;
   options.only_look_without = order.only_look_without;
@@ -159,8 +160,7 @@ void CoordinatorProcess::on(const coordinator::RunAttempt& order) {
     keeper_ = next->value();
   kept_ = unkept_ = false;
   if (disks_.own()) options.folder_on = HostRank(host());
-  awaits_copy_ = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
-  options.awaits_copy = awaits_copy_;
+  awaits_copy_ = options.awaits_copy = keeper_ && newest != nullptr && break_ != Break::kStartBeforeKept;
   folder_.attempts.push_back({number_, attempt(), job_.without, from});
   options.attempt = attempt();
   if (!std::exchange(begun_, true)) {

@@ -55,6 +55,9 @@ class CoordinatorProcess final : public Process,
   void stop(const std::string& why, const std::string& cannot_start, StopCause cause) {
     take(coordinator::StopWanted{why, cannot_start, cause});
   }
+  void give_way(const coordinator::LeaderIsBack& to) {
+    if (attempt_ && !attempt_->can_go_on()) take(to);
+  }
   // The answer to a launcher at that place; nothing if nobody listens.
   std::optional<supervisor::Answered> status(int place) const;
   // Lets this process die during its next work, after `actions` more actions, and calls `last` then.
@@ -81,8 +84,10 @@ class CoordinatorProcess final : public Process,
   bool needs_more_hosts() const { return needs_more_hosts_; }
   bool ever_trained() const { return ever_trained_; }
   // The host that has a copy of the run and would lead it next. Only if hosts share no disk.
-  std::optional<int> keeper() const { return attempt_ ? keeper_ : std::nullopt; }
-  std::optional<int> next_leader() const { return attempt_ && kept_ ? keeper_ : std::nullopt; }
+  std::optional<int> keeper() const { return attempt_ ? back_or(keeper_) : std::nullopt; }
+  std::optional<int> next_leader() const {
+    return attempt_ ? back_or(kept_ ? keeper_ : std::nullopt) : std::nullopt;
+  }
   // `keeps`: whether that host keeps a copy now for this coordinator.
   void on_keeping(std::function<bool(int host)> keeps) { keeps_ = std::move(keeps); }
   // Calls `see` when this coordinator has begun an attempt for the first time.
@@ -96,6 +101,11 @@ class CoordinatorProcess final : public Process,
 
  private:
   using What = decltype(coordinator::Event::what);
+  // The host to which this one leaves the lead, or else `other`.
+  std::optional<int> back_or(std::optional<int> other) const {
+    const coordinator::LeaderIsBack* const back = attempt_->gives_way_to();
+    return back != nullptr ? back->host.value() : other;
+  }
   using Answer = std::optional<What>;
   template <class K>
   using Streams = std::map<typename K::Peer, std::shared_ptr<Stream<K>>>;

@@ -186,6 +186,11 @@ std::optional<Launcher::What> Launcher::on(const supervisor::AskStop& ask) {
   return std::nullopt;
 }
 
+std::optional<Launcher::What> Launcher::on(const supervisor::GiveWay& way) {
+  coordinator_.happening([this, way] { coordinator_.give_way({way.to.host, way.to.address}); })();
+  return std::nullopt;
+}
+
 std::optional<Launcher::What> Launcher::on(const supervisor::LookAtFolder&) {
   if (cluster_.disks.own()) return supervisor::FolderSeen{look_around()};
   supervisor::LeaderFailover::Seen seen;
@@ -208,7 +213,12 @@ int Launcher::leader_by_folder() const {
 }
 
 void Launcher::look_whether_led_elsewhere() {
-  if (!alive() || !cluster_.disks.own() || !supervisor_->leads() || !folder_.next_leader) return;
+  if (!alive() || !cluster_.disks.own() || !supervisor_->leads()) return;
+  if (const auto before = supervisor_->may_give_way_to()) {
+    if (answers(std::stoi(*before))) happens(supervisor::LeaderIsBack{});
+    return;
+  }
+  if (!folder_.next_leader) return;
   const int next = *folder_.next_leader;
   const auto other = cluster_.coordinators.at(static_cast<std::size_t>(next))->status(coordinator_.place());
   if (next != host() && other && other->trains)
@@ -232,6 +242,18 @@ supervisor::LeaderFailover::Seen Launcher::look_around() const {
 std::optional<Launcher::What> Launcher::on(const supervisor::Tell& tell) {
   world_.trace("the launcher of host {} says: {}", host(), tell.line);
   return std::nullopt;
+}
+
+std::string ended_in_words(const std::vector<std::unique_ptr<Launcher>>& launchers) {
+  std::string words;
+  for (const auto& launcher : launchers) {
+    const auto& end = launcher->outcome();
+    words += fmt::format("{}host {}: {}", words.empty() ? "" : "; ", launcher->host(),
+                         !end        ? "it did not end"
+                         : end->ok() ? "done"
+                                     : std::string(end->message()));
+  }
+  return words;
 }
 
 }  // namespace paceline::cluster_sim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ class Launcher {
   // True if a stop was ever asked for: by a person, or because no replica was left.
   bool stopped() const { return stopped_; }
   bool alive() const { return supervisor_.has_value(); }
+  // The host that leads next, as the leader has told it; only if hosts share no disk.
+  std::optional<int> next_leader() const { return next_leader_; }
   // How the run ended, as this launcher says; kept when the launcher dies.
   const std::optional<absl::Status>& outcome() const { return outcome_; }
 
@@ -50,6 +53,7 @@ class Launcher {
   std::optional<What> on(const supervisor::FollowLeader& leader);
   std::optional<What> on(const supervisor::EndWaiting& end);
   std::optional<What> on(const supervisor::AskStop& ask);
+  std::optional<What> on(const supervisor::GiveWay& way);
   std::optional<What> on(const supervisor::LookAtFolder&);
   std::optional<What> on(const supervisor::Tell& tell);
   bool answers(int leader) const;
@@ -74,8 +78,11 @@ class Launcher {
   std::deque<std::pair<std::string, supervisor::ProcessEnd>> ends_;
   std::optional<supervisor::ProcessEnd> coordinator_end_;
   std::optional<absl::Status> outcome_;
-  std::optional<int> next_leader_;  // the next leader that the coordinator named; only if hosts share no disk
+  std::optional<int> next_leader_;
   std::uint64_t life_ = 0;
 };
+
+// How the run ended for each of them.
+std::string ended_in_words(const std::vector<std::unique_ptr<Launcher>>& launchers);
 
 }  // namespace paceline::cluster_sim

@@ -52,7 +52,7 @@ class Simulation {
     Outcome outcome;
     if (world_.complaint().empty()) look_at_end();
     outcome.broken = world_.complaint();
-    outcome.ended = ended_in_words();
+    outcome.ended = ended_in_words(launchers_);
     outcome.attempts = static_cast<int>(folder().attempts.size());
     outcome.faults = scenario_.faults;
     outcome.made_early = watch_.made_early();
@@ -123,6 +123,14 @@ class Simulation {
     const Launcher& launcher = *launchers_[static_cast<std::size_t>(keeper)];
     return launcher.alive() && !cluster_.coordinators[static_cast<std::size_t>(keeper)]->alive() &&
            cluster_.follows.at(keeper) == leader && !network_.is_cut(keeper, leader);
+  }
+
+  // A host that does not know it looks in vain for the next leader if this one dies.
+  bool all_know_next_leader() {
+    return std::all_of(launchers_.begin(), launchers_.end(), [this](const auto& one) {
+      const bool leads = one->host() == leader() || one->host() == folder().next_leader;
+      return leads || !one->alive() || one->next_leader() == folder().next_leader;
+    });
   }
 
   // ---- Faults ----
@@ -281,6 +289,7 @@ class Simulation {
   void kill_launcher(Launcher& launcher) {
     if (!launcher.alive()) return;
     if (!scenario_.hosts_apart) watch_.may_lose();  // all that was only in memory dies with it
+    if (launcher.host() == leader() && !all_know_next_leader()) watch_.may_lose();
     for (ServerProcess* server : cluster_.servers) {
       if (server->host() == launcher.host() && server->alive()) lose_server();
     }
@@ -366,27 +375,15 @@ class Simulation {
                         [](const auto& process) { return process->alive() && !process->ended(); });
   }
 
-  // True if a host is left that has the run, and that did not see that too few other hosts are left.
+  // True if a host is left that has the run and did not leave the lead.
   bool somebody_can_lead() {
     for (const auto& launcher : launchers_) {
       const bool has_run = disks_.of(launcher->host()).mark && launcher->outcome();
       const auto& led = cluster_.coordinators[static_cast<std::size_t>(launcher->host())]->outcome();
-      const bool too_few = led && exit_reason_of(*led) == ExitReason::kTooFewHosts;
-      if (has_run && !too_few) return true;
+      const bool left = led && exit_reason_of(*led) == ExitReason::kLeavesLead;
+      if (has_run && !left) return true;
     }
     return false;
-  }
-
-  std::string ended_in_words() const {
-    std::string words;
-    for (const auto& launcher : launchers_) {
-      const auto& end = launcher->outcome();
-      words += fmt::format("{}host {}: {}", words.empty() ? "" : "; ", launcher->host(),
-                           !end        ? "it did not end"
-                           : end->ok() ? "done"
-                                       : std::string(end->message()));
-    }
-    return words;
   }
 
   void look_at_end() {

@@ -78,7 +78,7 @@ std::optional<runs::Leader> led_by_next(const config::JobConfig& job, const runs
   const std::string name = fs::path(run.folder).filename().string();
   for (int i = 0; i < kLeaderAsked; ++i) {
     if (i > 0) std::this_thread::sleep_for(kAskedAgain);
-    if (launch::leads_run(next->address, *access, name, kLeaderAnswers) != launch::Leads::kNo) return *next;
+    if (launch::leads_run(next->address, *access, name, kLeaderAnswers)) return *next;
   }
   return std::nullopt;
 }

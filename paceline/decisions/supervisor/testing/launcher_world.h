@@ -96,9 +96,12 @@ class LauncherWorld {
     } else if (const auto* kill = std::get_if<KillMember>(&action)) {
       note("kill " + kill->name);
     } else if (const auto* lead = std::get_if<StartCoordinator>(&action)) {
-      note(fmt::format("start coordinator{}{}", lead->again ? " again" : "",
+      note(fmt::format("start coordinator{}{}{}", lead->again ? " again" : "",
+                       lead->hosts_start ? ", other hosts may be starting" : "",
                        lead->without ? fmt::format(" without {}", *lead->without) : ""));
       happens(CoordinatorStarted{starting_("coordinator"), killed_at_start_, runs_job_evaluates_});
+    } else if (const auto* way = std::get_if<GiveWay>(&action)) {
+      note(fmt::format("ask the coordinator to give way to host {} at {}", way->to.host, way->to.address));
     } else if (std::holds_alternative<KillCoordinator>(action)) {
       note("kill coordinator");
     } else if (std::holds_alternative<DropCoordinator>(action)) {
