@@ -22,28 +22,13 @@ namespace {
 
 constexpr std::size_t kDigestBytes = 16;  // a frozen tensor's, as the Python package makes it
 
-// A device's batch that is larger than the training set takes all of it, as a DataLoader's does. A pipeline is cut
-// for its samples.
+// A batch that is larger than the training set takes all of it, as a DataLoader's does.
 absl::Status check_batches(const config::JobConfig& job, std::int64_t samples) {
-  if (config::samples_an_epoch(job, samples) < 1) {
-    return absl::InvalidArgumentError(fmt::format(
-        "drop_last leaves nothing to train on: the training set has {} samples, which is less than a "
-        "batch; make the batch smaller, or leave drop_last out",
-        with_thousands(samples)));
-  }
-  const auto& replicas = job.parallel.plan.replicas;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    const planner::PlannedReplica& replica = replicas[i];
-    if (replica.samples <= samples || !job.parallel.of_stages()) continue;
-    const bool planned = job.parallel.to_be_planned;
-    return absl::InvalidArgumentError(
-        fmt::format("{}: an iteration of {} takes {} samples, and the training set has {}; write at most {}",
-                    planned ? fmt::format("device[{}].batch", replica.devices.front())
-                            : fmt::format("pipeline[{}].samples", i),
-                    config::replica_name(job, replica), with_thousands(replica.samples),
-                    with_thousands(samples), samples));
-  }
-  return absl::OkStatus();
+  if (config::samples_an_epoch(job, samples) >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "drop_last leaves nothing to train on: the training set has {} samples, which is less than a "
+      "batch; make the batch smaller, or leave drop_last out",
+      with_thousands(samples)));
 }
 
 // Weights that are read while the next ones are made, the optimizer's state, and each worker's gradient.

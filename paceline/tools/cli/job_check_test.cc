@@ -23,6 +23,11 @@ std::string said(const absl::Status& status) { return std::string(status.message
 
 TEST(JobCheck, ABatchMayBeLargerThanTheTrainingSet) {
   EXPECT_TRUE(check_sizes(job_of("batch = 1000000\n"), layout_of(4), 500).ok());
+  // The batch of a planned pipeline is the sum of its devices' batches.
+  const config::JobConfig stages = job_of(
+      "parallel = \"static\"\nmicro_batch = 8\n[[device]]\ncount = 2\n"
+      "[[pipeline]]\ndevices = [\"w0\", \"w1\"]\ncuts = [3]\nsamples = 160\n");
+  EXPECT_TRUE(check_sizes(stages, layout_of(4), 50).ok());
 }
 
 TEST(JobCheck, DropLastLeavesABatch) {
