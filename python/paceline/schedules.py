@@ -150,11 +150,17 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
     groups = ahead.optimizer.param_groups
     fixed = [_others(group) for group in groups]
     initial = [float(group.get("initial_lr", group["lr"])) for group in groups]  # torch's own schedulers say it
+    if not any(initial):
+        raise PacelineError(
+            "every group of the optimizer has the rate 0, and a schedule is a factor of it; give the optimizer an lr"
+        )
     for step in range(count):
         if step > 0:
             _step(ahead, step, count)
         factors = [float(group["lr"]) / rate for group, rate in zip(groups, initial) if rate]
-        if any(abs(factor - factors[0]) > 1e-6 * max(1.0, abs(factors[0])) for factor in factors):
+        unlike = any(abs(factor - factors[0]) > 1e-6 * max(1.0, abs(factors[0])) for factor in factors)
+        begins = any(not rate and group["lr"] for group, rate in zip(groups, initial))  # has no factor
+        if unlike or begins:
             raise PacelineError(
                 "the scheduler changes the groups' rates differently; a job has one schedule: change all groups alike"
             )
@@ -162,7 +168,7 @@ def _factors(scheduler: Any, count: int) -> Iterator[float]:
             for name, value in _others(group).items():
                 if value != first[name]:
                     raise PacelineError(_moves(name))
-        if not factors or not math.isfinite(factors[0]) or factors[0] < 0:
+        if not math.isfinite(factors[0]) or factors[0] < 0:
             raise PacelineError(
                 f"the scheduler's rate for step {step} is no rate: {groups[0]['lr']}; let it give 0 or more"
             )
