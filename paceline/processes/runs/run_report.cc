@@ -62,7 +62,7 @@ absl::StatusOr<std::int64_t> total_samples(const std::map<std::string, std::stri
                                            const store::RunPaths& paths) {
   if (const auto total = count_in(about, kTotalSamplesKey)) return *total;
   return absl::FailedPreconditionError(
-      fmt::format("{}: the run ended before it started to train", paths.root.string()));
+      fmt::format("{}: the run has not started to train", paths.root.string()));
 }
 
 // The processes' latest reports: [{process, resident_bytes}].

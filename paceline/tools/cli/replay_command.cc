@@ -42,7 +42,7 @@ class Saving final : public control::RunListener {
 
 absl::Status not_recorded(const std::string& folder) {
   return absl::FailedPreconditionError(
-      fmt::format("{}: the run ended before it started to train, or an older Paceline recorded it", folder));
+      fmt::format("{}: the run has not started to train, or an older Paceline recorded it", folder));
 }
 
 absl::StatusOr<control::ControllerConfig> config_of(const About& about, const std::string& folder,

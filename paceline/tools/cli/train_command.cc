@@ -27,6 +27,7 @@
 #include "paceline/processes/launch/stop_signals.h"
 #include "paceline/processes/launch/watch.h"
 #include "paceline/processes/rpc/port.h"
+#include "paceline/processes/runs/changed_job.h"
 #include "paceline/processes/runs/job_file.h"
 #include "paceline/processes/runs/plan_job.h"
 #include "paceline/processes/runs/run_checkpoints.h"
@@ -79,14 +80,14 @@ absl::StatusOr<std::string> new_folder(const config::JobConfig& job, const std::
   return folder.paths().root.string();
 }
 
-// The folder in which to go on, with the job as it is now. Errors: another process uses it.
-absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml) {
+// The folder in which to go on, with the job as it is now, which `changed` can take back. Errors: another process uses it.
+absl::StatusOr<std::string> old_folder(const TrainOptions& options, const std::string& job_toml,
+                                       std::optional<runs::ChangedJob>& changed) {
   PACELINE_ASSIGN_OR_RETURN(const std::string root, store::absolute_path(options.resume));
   PACELINE_RETURN_IF_ERROR(check_is_text(root));
   PACELINE_ASSIGN_OR_RETURN(const auto folder, store::RunFolder::resume(root));
-  PACELINE_ASSIGN_OR_RETURN(const std::string before, runs::read_job_file(folder.paths().job()));
   if (options.from >= 0) PACELINE_RETURN_IF_ERROR(runs::go_back_to(folder.paths(), Version(options.from)));
-  if (job_toml != before) PACELINE_RETURN_IF_ERROR(store::atomic_write(folder.paths().job(), job_toml));
+  PACELINE_ASSIGN_OR_RETURN(changed, runs::ChangedJob::record(folder.paths(), job_toml));
   return folder.paths().root.string();
 }
 
@@ -266,7 +267,9 @@ absl::Status check_goes_on(const config::JobConfig& job, const TrainOptions& opt
   const store::RunPaths paths{options.resume};
   PACELINE_ASSIGN_OR_RETURN(const std::string text, runs::read_recorded_job(paths));
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, paths.job()));
-  return config::check_resumed(before, job, {options.resume, whole_set, runs::recorded_dataset_size(paths)});
+  PACELINE_RETURN_IF_ERROR(
+      config::check_resumed(before, job, {options.resume, whole_set, runs::recorded_dataset_size(paths)}));
+  return options.from >= 0 ? absl::OkStatus() : runs::check_epochs(job, paths, whole_set);
 }
 
 absl::Status check_in_virtual_time(const config::JobConfig& job) {
@@ -393,28 +396,12 @@ absl::Status check_port(const config::JobConfig& job, const TrainOptions& option
 
 }  // namespace
 
-absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
-  const auto time = time_of(options.in_virtual_time);
-  const auto measure = [&](const config::JobConfig& asked) {
-    return asked.program ? profile_of_program(asked, options.program) : measure_model(asked);
-  };
-  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure));
-  const std::string& job_toml = planned.job_toml;
-  PACELINE_RETURN_IF_ERROR(runs::check_length(job_toml));
-  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
-  if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
-    launch::print(stderr, planned.line + "\n");
+namespace {
+
+// Trains in the run's folder. Returns how that ended.
+absl::Status train_in_folder(TrainedRun& run, const config::JobConfig& job, const TrainOptions& options,
+                             Watchers& watchers) {
   const bool resume = !options.resume.empty();
-  PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
-  PACELINE_RETURN_IF_ERROR(check_port(job, options));
-  TrainedRun run;
-  if (resume) {
-    PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml));
-  } else {
-    // The text leaves out the program's settings, so that the run is found again before the program is asked.
-    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.processes ? resolved_job(options) : job_text);
-    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
-  }
   if (!options.program.empty())
     PACELINE_RETURN_IF_ERROR(store::atomic_write(store::RunPaths{run.folder}.program(), options.program));
   if (options.names_folder && options.shown != launch::Shown::kNothing)
@@ -443,9 +430,44 @@ absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions
   if (outcome.ok() && run.by_other && !launch::has_trained(run.folder))
     outcome = with_exit_reason(absl::UnavailableError("stopped before it trained: " + *run.by_other),
                                ExitReason::kInterrupted);
-  if (!outcome.ok())
-    return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
-  return run;
+  if (outcome.ok()) return outcome;
+  return launch::end_of_failed(outcome, run.folder, resume, options.command, logs_say_more);
+}
+
+}  // namespace
+
+absl::StatusOr<TrainedRun> train(const std::string& job_text, const TrainOptions& options) {
+  const auto time = time_of(options.in_virtual_time);
+  const auto measure = [&](const config::JobConfig& asked) {
+    return asked.program ? profile_of_program(asked, options.program) : measure_model(asked);
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto planned, runs::plan_job(job_text, time, measure));
+  const std::string& job_toml = planned.job_toml;
+  PACELINE_RETURN_IF_ERROR(runs::check_length(job_toml));
+  PACELINE_ASSIGN_OR_RETURN(const config::JobConfig job, config::parse_job(job_toml, "job.toml"));
+  if (!planned.line.empty() && options.shown != launch::Shown::kNothing)
+    launch::print(stderr, planned.line + "\n");
+  PACELINE_ASSIGN_OR_RETURN(Watchers watchers, Watchers::open(job, options.ui));
+  PACELINE_RETURN_IF_ERROR(check_port(job, options));
+  TrainedRun run;
+  std::optional<runs::ChangedJob> changed;
+  if (!options.resume.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(run.folder, old_folder(options, job_toml, changed));
+  } else {
+    // The text leaves out the program's settings, so that the run is found again before the program is asked.
+    PACELINE_ASSIGN_OR_RETURN(const std::string asked, options.processes ? resolved_job(options) : job_text);
+    PACELINE_ASSIGN_OR_RETURN(run.folder, new_folder(job, job_toml, asked));
+  }
+  const absl::Status outcome = train_in_folder(run, job, options, watchers);
+  if (outcome.ok()) return run;
+  // If the run goes on elsewhere, it does so with this job.
+  if (changed && exit_reason_of(outcome) != ExitReason::kHostGivenUp) {
+    const auto taken_back = changed->take_back();
+    if (taken_back.value_or(false))
+      launch::print(stderr,
+                    "nothing was trained with the new settings, so the run keeps those that it had\n");
+  }
+  return outcome;
 }
 
 namespace {

@@ -1,0 +1,68 @@
+#include "paceline/processes/runs/changed_job.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "paceline/base/status_macros.h"
+#include "paceline/decisions/control/sample_ledger.h"
+#include "paceline/processes/runs/job_file.h"
+#include "paceline/records/store/checkpoint.h"
+#include "paceline/records/store/files.h"
+#include "paceline/records/store/journal_reader.h"
+
+namespace paceline::runs {
+
+namespace {
+
+// The attempts in the run's journal; none if it cannot be read, for example because a user moved a damaged one away.
+std::vector<store::Attempt> attempts_of(const store::RunPaths& run) {
+  const auto journal = store::JournalReader::open(run.journal());
+  if (!journal.ok()) return {};
+  return journal->attempts().value_or(std::vector<store::Attempt>());
+}
+
+// Whether an attempt after the one with that number has committed a version. If that cannot be read, it may have.
+bool may_have_committed(const store::RunPaths& run, std::int64_t after) {
+  const auto journal = store::JournalReader::open(run.journal());
+  if (absl::IsNotFound(journal.status())) return false;
+  const auto attempts = journal.ok() ? journal->attempts() : journal.status();
+  if (!attempts.ok()) return true;
+  for (const store::Attempt& one : *attempts) {
+    if (one.number <= after) continue;
+    const auto committed = journal->committed(one.number);
+    if (!committed.ok() || *committed) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set) {
+  const auto newest = store::latest_checkpoint(run.root);
+  if (!newest.ok()) return absl::OkStatus();
+  const control::SampleLedger::Saved& saved = newest->state.controller.ledger;
+  const control::ControllerConfig config = config::controller_config(job, whole_set);
+  if (saved.end || saved.next <= config.total_samples) return absl::OkStatus();
+  // Rounded up, so that this many epochs are enough.
+  const double epochs = static_cast<double>(saved.next) / static_cast<double>(config.dataset_size);
+  const double least = std::ceil(1e4 * epochs) / 1e4;
+  return absl::InvalidArgumentError(
+      fmt::format("epochs: the run has trained up to epoch {0}; write {0} or more", least));
+}
+
+absl::StatusOr<ChangedJob> ChangedJob::record(const store::RunPaths& run, const std::string& job_toml) {
+  PACELINE_ASSIGN_OR_RETURN(std::string before, read_job_file(run.job()));
+  const std::vector<store::Attempt> attempts = attempts_of(run);
+  const bool changed = job_toml != before;
+  if (changed) PACELINE_RETURN_IF_ERROR(store::atomic_write(run.job(), job_toml));
+  return ChangedJob(run, std::move(before), changed, attempts.empty() ? 0 : attempts.back().number);
+}
+
+absl::StatusOr<bool> ChangedJob::take_back() const {
+  if (!changed_ || may_have_committed(run_, attempts_)) return false;
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(run_.job(), before_));
+  return true;
+}
+
+}  // namespace paceline::runs

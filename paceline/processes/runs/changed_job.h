@@ -1,0 +1,42 @@
+// The job of a run that goes on with other settings than it had.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "paceline/formats/config/job_config.h"
+#include "paceline/records/store/run_folder.h"
+
+namespace paceline::runs {
+
+// Whether the job's epochs reach beyond the samples on which the newest checkpoint has trained, or to their end.
+// `whole_set`: the samples of its training set. OK if no checkpoint can be read. Errors: InvalidArgument; it begins with the
+// key.
+absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set);
+
+// A setting may turn out to be impossible only after processes have read the recorded job. Then the run keeps the job that
+// it had.
+class ChangedJob {
+ public:
+  // Records `job_toml` as the run's job. Errors: the disk's.
+  static absl::StatusOr<ChangedJob> record(const store::RunPaths& run, const std::string& job_toml);
+
+  // Records the former job again, if it was another one and nothing was committed since. True if it did so. Errors: the
+  // disk's.
+  absl::StatusOr<bool> take_back() const;
+
+ private:
+  ChangedJob(store::RunPaths run, std::string before, bool changed, std::int64_t attempts)
+      : run_(std::move(run)), before_(std::move(before)), changed_(changed), attempts_(attempts) {}
+
+  store::RunPaths run_;
+  std::string before_;
+  bool changed_;
+  std::int64_t attempts_;  // the number of the newest attempt before the change
+};
+
+}  // namespace paceline::runs
