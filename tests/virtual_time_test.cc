@@ -239,11 +239,23 @@ TEST(VirtualRun, IsNotResumedWithFewerEpochsThanItHas) {
   const Trained trained = train(folder, "run", "epochs = 0.2\n", "", {"--virtual"});
   const Ended fewer = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.1"});
   EXPECT_EQ(fewer.status, 2) << fewer.errors;
-  EXPECT_NE(fewer.errors.find("does not fit this job: its samples or epochs were changed"), std::string::npos)
+  EXPECT_NE(fewer.errors.find("--set epochs=0.1: the run has trained up to epoch 0.2"), std::string::npos)
       << fewer.errors;
   const Ended more = run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3"});
   EXPECT_EQ(more.status, 0) << more.errors;
   expect_kept_samples_once(trained.run, 0.3);
+}
+
+TEST(VirtualRun, KeepsItsSettingsIfItCannotGoOnWithOthers) {
+  const TempFolder folder;
+  const Trained trained = train(folder, "run", "epochs = 0.2\n", "", {"--virtual"});
+  const std::string before = read_text(trained.run / "job.toml");
+  const Ended wider =
+      run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3", "--set", "model.width=64"});
+  EXPECT_EQ(wider.status, 2);
+  EXPECT_NE(wider.errors.find("so the run keeps those that it had"), std::string::npos) << wider.errors;
+  EXPECT_EQ(read_text(trained.run / "job.toml"), before);
+  EXPECT_EQ(run({"train", "--resume", trained.run.string(), "--set", "epochs=0.3"}).status, 0);
 }
 
 // The plan is none for these devices.

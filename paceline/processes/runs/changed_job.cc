@@ -1,5 +1,6 @@
 #include "paceline/processes/runs/changed_job.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -38,10 +39,15 @@ bool may_have_committed(const store::RunPaths& run, std::int64_t after) {
 
 }  // namespace
 
-absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set) {
-  const auto newest = store::latest_checkpoint(run.root);
-  if (!newest.ok()) return absl::OkStatus();
-  const control::SampleLedger::Saved& saved = newest->state.controller.ledger;
+absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set,
+                          std::optional<Version> version) {
+  const auto all = store::checkpoints(run.root);
+  if (!all.ok()) return absl::OkStatus();
+  const auto from = std::find_if(all->begin(), all->end(), [&](const store::Checkpoint& one) {
+    return !version || one.state.controller.version == *version;
+  });
+  if (from == all->end()) return absl::OkStatus();
+  const control::SampleLedger::Saved& saved = from->state.controller.ledger;
   const control::ControllerConfig config = config::controller_config(job, whole_set);
   if (saved.end || saved.next <= config.total_samples) return absl::OkStatus();
   // Rounded up, so that this many epochs are enough.

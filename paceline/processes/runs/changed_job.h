@@ -2,21 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "paceline/base/ids.h"
 #include "paceline/formats/config/job_config.h"
 #include "paceline/records/store/run_folder.h"
 
 namespace paceline::runs {
 
-// Whether the job's epochs reach beyond the samples on which the newest checkpoint has trained, or to their end.
-// `whole_set`: the samples of its training set. OK if no checkpoint can be read. Errors: InvalidArgument; it begins with the
-// key.
-absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set);
+// Whether the job's epochs reach beyond the samples on which a checkpoint has trained, or to their end. `whole_set`: the
+// samples of its training set. `version`: the checkpoint's; nothing for the newest one. OK if the checkpoint cannot be read.
+// Errors: InvalidArgument; it begins with the key.
+absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set,
+                          std::optional<Version> version = std::nullopt);
 
 // A setting may turn out to be impossible only after processes have read the recorded job. Then the run keeps the job that
 // it had.

@@ -48,9 +48,9 @@ class ChangedJobTest : public testing::Test {
     ASSERT_TRUE((*journal)->flush().ok());
   }
   std::string job() const { return store::read_file(run_.job(), 1000).value(); }
-  std::string said(const std::string& job_toml) const {
+  std::string said(const std::string& job_toml, std::optional<Version> version = {}) const {
     return std::string(
-        check_epochs(config::parse_job(job_toml, "job.toml").value(), run_, kSamples).message());
+        check_epochs(config::parse_job(job_toml, "job.toml").value(), run_, kSamples, version).message());
   }
 
   const store::TestDirectory folder_;
@@ -65,6 +65,8 @@ TEST_F(ChangedJobTest, EpochsReachAsFarAsTheNewestCheckpoint) {
               HasSubstr("epochs: the run has trained up to epoch 1.51; write 1.51 or"));
   EXPECT_EQ(said("epochs = 1.51\n"), "");
   EXPECT_EQ(said("epochs = 2\n"), "");
+  EXPECT_EQ(said("epochs = 1\n", Version(90)), "");
+  EXPECT_THAT(said("epochs = 0.5\n", Version(90)), HasSubstr("write 0.9 or more"));
 }
 
 TEST_F(ChangedJobTest, IsTakenBackIfNothingIsCommittedWithIt) {

@@ -269,7 +269,8 @@ absl::Status check_goes_on(const config::JobConfig& job, const TrainOptions& opt
   PACELINE_ASSIGN_OR_RETURN(const config::JobConfig before, config::parse_job(text, paths.job()));
   PACELINE_RETURN_IF_ERROR(
       config::check_resumed(before, job, {options.resume, whole_set, runs::recorded_dataset_size(paths)}));
-  return options.from >= 0 ? absl::OkStatus() : runs::check_epochs(job, paths, whole_set);
+  return runs::check_epochs(job, paths, whole_set,
+                            options.from < 0 ? std::nullopt : std::optional(Version(options.from)));
 }
 
 absl::Status check_in_virtual_time(const config::JobConfig& job) {
