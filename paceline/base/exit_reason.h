@@ -18,7 +18,7 @@ enum class ExitReason {
   kMemberLost,       // a process that the coordinator needs went away; its own reason says more
   kPlaceTaken,       // another process has its place
   kHostGivenUp,      // the run goes on without its host
-  kLeavesLead,  // a coordinator that may lead later: it reached too few other hosts, or another one leads
+  kLeavesLead,       // a coordinator that may lead later: it reached too few hosts, or another one leads
   kNothingToResume,  // the run has no whole checkpoint to go on from
   kKilled,           // killed in the middle of its work, or its program was
   kUnsaid,           // ended without a reason that arrived at its starter: its log may have one

@@ -4,8 +4,9 @@
 //                                               host 0; without hosts 2, 4; begun before; checkpoint 7; cut
 //                                               short at 9 without hosts 2
 //   > lost server 1 died; seen 9; checkpoint 7  an attempt ended, and the run can go on. Further phrases: only
-//                                               looked; leaves the lead; copies 2; stay away 0, 2; gave up w1: WHY; led by:
-//                                               WHO; locked out: WHY; times 4 (the orders after the last)
+//                                               looked; leaves the lead; copies 2; stay away 0, 2; gave up w1:
+//                                               WHY; led by: WHO; locked out: WHY; times 4 (the orders after the
+//                                               last)
 //   > failed the disk is full                   an attempt ended, and the run cannot go on
 //   > done
 #include "paceline/decisions/coordinator/attempts.h"

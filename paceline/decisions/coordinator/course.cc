@@ -167,14 +167,6 @@ void Course::stop(const StopWanted& wanted) {
   stop(wanted.why);
 }
 
-void Course::leave_lead() {
-  enter(Phase::kWentBack);
-  result_.Update(
-      with_exit_reason(absl::UnavailableError("another host leads the run"), ExitReason::kLeavesLead));
-  if (controller_ != nullptr) controller_->end();
-  out_.put(End{});
-}
-
 void Course::stop(const std::string& why, control::FinishCause cause) {
   // While it starts or finishes too: should a server be lost then, nothing is trained again.
   const bool before = std::exchange(stop_asked_, true);
@@ -206,15 +198,24 @@ void Course::fail(absl::Status status) {
   send_disconnect();
 }
 
-// The streams just end, and a process that hears no disconnect comes again.
 void Course::go_back(const std::string& why) {
   // A run that never started is not tried again and again, but a run that has trained before is. A run that
   // has ended is over once its last checkpoint is there, and a person who asks for a stop gets one.
   const bool worth_it = started() || options_.again || options_.restart.has_value();
   if (!worth_it || stop_asked_ || !result().ok())
     return fail(with_exit_reason(absl::UnavailableError(why), ExitReason::kMemberLost));
+  end_without_disconnect(absl::UnavailableError(why));
+}
+
+void Course::leave_lead() {
+  end_without_disconnect(
+      with_exit_reason(absl::UnavailableError("another host leads the run"), ExitReason::kLeavesLead));
+}
+
+// The streams just end, and a process that hears no disconnect comes again.
+void Course::end_without_disconnect(absl::Status why) {
   enter(Phase::kWentBack);
-  result_.Update(absl::UnavailableError(why));
+  result_.Update(std::move(why));
   if (controller_ != nullptr) controller_->end();
   out_.put(End{});
 }

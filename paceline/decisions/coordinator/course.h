@@ -98,8 +98,6 @@ class Course {
   // Has the servers write a version that is newer than the restart.
   void save(RecoveryVote::Found newer);
   void stop(const StopWanted& wanted);
-  // Another host leads the run. The streams just end, and processes go to that host.
-  void leave_lead();
   void stop(const std::string& why, control::FinishCause cause = control::FinishCause::kStopped);
   // No plan is possible any more.
   void stop_without_plan(const std::string& why);
@@ -111,6 +109,8 @@ class Course {
   void finish_if_done();
   // Commits after the last checkpoint are lost.
   void go_back(const std::string& why);
+  // Another host leads the run, and processes go to that host.
+  void leave_lead();
   // `server`: nothing if two of them cannot reach each other. If shards are kept twice, the other servers first
   // write their versions.
   void lose_server(std::optional<ServerId> server, const std::string& why);
@@ -161,6 +161,7 @@ class Course {
   // No process changes the outcome any more.
   bool decided() const { return disconnecting() || phase_ == Phase::kWentBack; }
   void save_or_start();
+  void end_without_disconnect(absl::Status why);
   void end_training();
   void measure_restart();
   void go_on_from_emergency_checkpoint(const absl::Status& step);

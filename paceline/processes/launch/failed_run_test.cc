@@ -9,7 +9,7 @@
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/run_folder.h"
-#include "paceline/records/store/shard_files.h"
+#include "paceline/records/store/test_checkpoint.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::launch {
@@ -23,19 +23,7 @@ class FailedRun : public testing::Test {
 
   std::string folder() const { return (runs_ / "job").string(); }
   bool is_there() const { return fs::exists(folder()); }
-  void write_checkpoint() const {
-    auto writer = store::CheckpointWriter::begin(folder(), Version(1));
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    ps::Layout layout;
-    layout.add("w", ps::TensorKind::kParameter, {2});
-    const std::vector<float> weights(static_cast<std::size_t>(layout.size()), 1);
-    ASSERT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
-    store::CheckpointState state;
-    state.controller = {Version(1), {.next = 10, .open = {}}, {}};
-    state.samples = 10;
-    state.shards = 1;
-    ASSERT_TRUE(writer->finish(state).ok());
-  }
+  void write_checkpoint() const { store::put_checkpoint(folder(), Version(1), 10); }
   std::string told(const absl::Status& error, bool resumed = false, bool logs_say_more = false) const {
     const absl::Status end = end_of_failed(error, folder(), resumed, "paceline train", logs_say_more);
     EXPECT_EQ(end.code(), error.code());

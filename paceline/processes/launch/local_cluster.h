@@ -131,7 +131,7 @@ class LocalCluster {
   std::optional<What> act(const supervisor::DropCoordinator&);
   std::optional<What> act(const supervisor::FollowLeader& follow);
   std::optional<What> act(const supervisor::EndWaiting& end);
-  std::optional<What> act(const supervisor::AskStop& ask);
+  std::optional<What> act(const supervisor::AskStop& stop);
   std::optional<What> act(const supervisor::GiveWay& way);
   std::optional<What> act(const supervisor::LookAtFolder& look);
   std::optional<What> act(const supervisor::Tell& tell);

@@ -16,11 +16,12 @@ namespace paceline::runs {
 
 namespace {
 
-// The attempts in the run's journal; none if it cannot be read, for example because a user moved a damaged one away.
-std::vector<store::Attempt> attempts_of(const store::RunPaths& run) {
+// The number of the newest attempt in the run's journal; 0 if that cannot be read, for example because a user moved a damaged
+// journal away.
+std::int64_t newest_attempt(const store::RunPaths& run) {
   const auto journal = store::JournalReader::open(run.journal());
-  if (!journal.ok()) return {};
-  return journal->attempts().value_or(std::vector<store::Attempt>());
+  const auto attempts = journal.ok() ? journal->attempts() : journal.status();
+  return !attempts.ok() || attempts->empty() ? 0 : attempts->back().number;
 }
 
 // Whether an attempt after the one with that number has committed a version. If that cannot be read, it may have.
@@ -58,16 +59,18 @@ absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& r
 }
 
 absl::StatusOr<ChangedJob> ChangedJob::record(const store::RunPaths& run, const std::string& job_toml) {
+  ChangedJob changed(run);
   PACELINE_ASSIGN_OR_RETURN(std::string before, read_job_file(run.job()));
-  const std::vector<store::Attempt> attempts = attempts_of(run);
-  const bool changed = job_toml != before;
-  if (changed) PACELINE_RETURN_IF_ERROR(store::atomic_write(run.job(), job_toml));
-  return ChangedJob(run, std::move(before), changed, attempts.empty() ? 0 : attempts.back().number);
+  if (job_toml == before) return changed;
+  changed.before_ = std::move(before);
+  changed.attempts_ = newest_attempt(run);
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(run.job(), job_toml));
+  return changed;
 }
 
 absl::StatusOr<bool> ChangedJob::take_back() const {
-  if (!changed_ || may_have_committed(run_, attempts_)) return false;
-  PACELINE_RETURN_IF_ERROR(store::atomic_write(run_.job(), before_));
+  if (!before_ || may_have_committed(run_, attempts_)) return false;
+  PACELINE_RETURN_IF_ERROR(store::atomic_write(run_.job(), *before_));
   return true;
 }
 

@@ -21,8 +21,7 @@ namespace paceline::runs {
 absl::Status check_epochs(const config::JobConfig& job, const store::RunPaths& run, std::int64_t whole_set,
                           std::optional<Version> version = std::nullopt);
 
-// A setting may turn out to be impossible only after processes have read the recorded job. Then the run keeps the job that
-// it had.
+// A setting may turn out to be impossible only after processes have read the recorded job. The run then keeps its former job.
 class ChangedJob {
  public:
   // Records `job_toml` as the run's job. Errors: the disk's.
@@ -33,13 +32,11 @@ class ChangedJob {
   absl::StatusOr<bool> take_back() const;
 
  private:
-  ChangedJob(store::RunPaths run, std::string before, bool changed, std::int64_t attempts)
-      : run_(std::move(run)), before_(std::move(before)), changed_(changed), attempts_(attempts) {}
+  explicit ChangedJob(store::RunPaths run) : run_(std::move(run)) {}
 
   store::RunPaths run_;
-  std::string before_;
-  bool changed_;
-  std::int64_t attempts_;  // the number of the newest attempt before the change
+  std::optional<std::string> before_;  // the former job, if it was another one
+  std::int64_t attempts_ = 0;          // the number of the newest attempt before the change
 };
 
 }  // namespace paceline::runs

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/files.h"
 #include "paceline/records/store/journal.h"
-#include "paceline/records/store/shard_files.h"
+#include "paceline/records/store/test_checkpoint.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::runs {
@@ -22,20 +21,7 @@ class ChangedJobTest : public testing::Test {
     std::filesystem::create_directories(run_.checkpoints());
     EXPECT_TRUE(store::atomic_write(run_.job(), "epochs = 2\n").ok());
   }
-  // Adds a checkpoint; all positions below `next` are trained on.
-  void checkpoint(std::int64_t next) {
-    auto writer = store::CheckpointWriter::begin(run_.root, Version(next));
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    ps::Layout layout;
-    layout.add("w", ps::TensorKind::kParameter, {2});
-    const std::vector<float> weights(static_cast<std::size_t>(layout.size()), 1);
-    ASSERT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
-    store::CheckpointState state;
-    state.controller = {Version(next), {.next = next, .open = {}}, {}};
-    state.samples = next;
-    state.shards = 1;
-    ASSERT_TRUE(writer->finish(state).ok());
-  }
+  void checkpoint(std::int64_t samples) { store::put_checkpoint(run_.root, Version(samples), samples); }
   // Begins another attempt in the journal, which commits `commits` versions.
   void attempt(std::int64_t commits) {
     auto journal = store::Journal::open(run_.journal(), Version(0));

@@ -4,10 +4,9 @@
 
 #include "paceline/parameters/ps/layout.h"
 #include "paceline/processes/runs/run_info.h"
-#include "paceline/records/store/checkpoint.h"
 #include "paceline/records/store/journal.h"
 #include "paceline/records/store/run_folder.h"
-#include "paceline/records/store/shard_files.h"
+#include "paceline/records/store/test_checkpoint.h"
 #include "paceline/records/store/test_directory.h"
 
 namespace paceline::runs {
@@ -27,18 +26,7 @@ class CutShort : public ::testing::Test {
     }
     return journal;
   }
-  void make_checkpoint(std::int64_t version) {
-    auto writer = store::CheckpointWriter::begin(run_.root, Version(version));
-    ASSERT_TRUE(writer.ok()) << writer.status();
-    ps::Layout layout;
-    layout.add("w", ps::TensorKind::kParameter, {2});
-    const std::vector<float> weights(static_cast<std::size_t>(layout.size()));
-    ASSERT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
-    store::CheckpointState state;
-    state.controller.version = Version(version);
-    state.shards = 1;
-    ASSERT_TRUE(writer->finish(state).ok());
-  }
+  void make_checkpoint(std::int64_t version) { store::put_checkpoint(run_.root, Version(version), version); }
   // The newest version of the attempt that was cut short; 0 if none was.
   std::int64_t newest() {
     const auto found = cut_short_attempt(run_);

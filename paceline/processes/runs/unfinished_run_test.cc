@@ -9,7 +9,7 @@
 #include "paceline/records/store/lock_file.h"
 #include "paceline/records/store/run_folder.h"
 #include "paceline/records/store/run_mark.h"
-#include "paceline/records/store/shard_files.h"
+#include "paceline/records/store/test_checkpoint.h"
 #include "paceline/records/store/test_directory.h"
 #include "paceline/records/store/test_formats.h"
 
@@ -26,17 +26,7 @@ store::RunPaths make_run(const fs::path& base, const std::string& name) {
   store::put_bytes(paths.asked(), kAsked);
   store::put_bytes(paths.job(), kAsked);
   store::put_bytes(paths.mark(), "1234\n");
-  auto writer = store::CheckpointWriter::begin(paths.root, Version(1));
-  EXPECT_TRUE(writer.ok()) << writer.status();
-  ps::Layout layout;
-  layout.add("w", ps::TensorKind::kParameter, {2});
-  const std::vector<float> weights(static_cast<std::size_t>(layout.size()), 1);
-  EXPECT_TRUE(store::write_shard(writer->directory(), 1, 1, layout, weights, {{}, 0}).ok());
-  store::CheckpointState state;
-  state.controller = {Version(1), {.next = 10, .open = {}}, {}};
-  state.samples = 10;
-  state.shards = 1;
-  EXPECT_TRUE(writer->finish(state).ok());
+  store::put_checkpoint(paths.root, Version(1), 10);
   return paths;
 }
 
